@@ -1,5 +1,5 @@
-//! Sets the build information of the binary: commit, date of the commit, compiler. Without a repository or without git
-//! the commit is empty.
+//! Sets the build information of the binary: commit, date of the commit, compiler. Without a repository or
+//! without git the commit is empty.
 
 use std::path::Path;
 use std::process::Command;

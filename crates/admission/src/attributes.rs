@@ -34,8 +34,8 @@ impl Operation {
     }
 }
 
-/// A write, as plugins see it. Objects are in the working version, but for those of a subresource with a kind of its own
-/// (a scale, a binding), which are of that kind.
+/// A write, as plugins see it. Objects are in the working version, but for those of a subresource with a kind
+/// of its own (a scale, a binding), which are of that kind.
 #[derive(Clone, Copy)]
 pub struct Attributes<'a> {
     /// What is done.
@@ -64,14 +64,15 @@ pub struct Attributes<'a> {
 
 /// What few plugins want to know of a request, which is made when they ask.
 pub trait Request: Send + Sync {
-    /// The options, as an object of `meta.k8s.io/v1`: `CreateOptions`, `UpdateOptions` or `DeleteOptions`, by the operation.
+    /// The options, as an object of `meta.k8s.io/v1`: `CreateOptions`, `UpdateOptions` or `DeleteOptions`, by
+    /// the operation.
     fn options(&self, operation: Operation) -> Value;
 
     /// When the request has to be answered; never for those of the server itself.
     fn deadline(&self) -> Option<Instant>;
 
-    /// Every resource through which the objects can be written: the requested one, its other versions, and looks at the same
-    /// objects in other groups.
+    /// Every resource through which the objects can be written: the requested one, its other versions, and
+    /// looks at the same objects in other groups.
     fn equivalents(&self) -> Vec<Arc<ResourceType>>;
 
     /// The resources that are served of a kind.
@@ -84,7 +85,8 @@ pub trait Request: Send + Sync {
         resource: &'a ResourceType,
     ) -> BoxFuture<'a, Result<Value, Status>>;
 
-    /// An object in the version of one of the equivalents, with the defaults of that version, in the working version.
+    /// An object in the version of one of the equivalents, with the defaults of that version, in the working
+    /// version.
     fn to_working<'a>(
         &'a self,
         object: Value,

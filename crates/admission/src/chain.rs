@@ -44,7 +44,8 @@ pub enum Settled {
 /// What is still to be done after a write.
 type Rest = Option<BoxFuture<'static, ()>>;
 
-/// Something that was reserved for a write: an address, a port, a part of a quota. It is told once what became of the write.
+/// Something that was reserved for a write: an address, a port, a part of a quota. It is told once what
+/// became of the write.
 pub struct Reservation {
     settle: Option<Box<dyn FnOnce(Settled) -> Rest + Send>>,
 }
@@ -67,8 +68,8 @@ impl Reservation {
         })
     }
 
-    /// A reservation after which something is left to do that takes time. The request is answered after it; it is done even if the
-    /// client goes away.
+    /// A reservation after which something is left to do that takes time. The request is answered after it;
+    /// it is done even if the client goes away.
     pub fn followed_by(settle: impl FnOnce(Settled) -> Rest + Send + 'static) -> Self {
         Self { settle: Some(Box::new(settle)) }
     }
@@ -139,7 +140,8 @@ impl Admitted {
     }
 }
 
-/// The passes of mutating admission over one write: one, or two if a plugin asks for it after it has changed the object.
+/// The passes of mutating admission over one write: one, or two if a plugin asks for it after it has changed
+/// the object.
 #[derive(Debug, Default)]
 pub struct Passes {
     is_second: AtomicBool,
@@ -172,7 +174,8 @@ impl Chain {
         Self { plugins: plugins.into_iter().collect() }
     }
 
-    /// Mutating admission. `object` is the new state, absent for a delete. Managed fields that are malformed afterwards are put back.
+    /// Mutating admission. `object` is the new state, absent for a delete. Managed fields that are malformed
+    /// afterwards are put back.
     pub async fn mutate(
         &self,
         attributes: &Attributes<'_>,

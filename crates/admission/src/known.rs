@@ -1,4 +1,5 @@
-//! Objects that plugins look things up in, in the form that they use: read once when they change, not for each write.
+//! Objects that plugins look things up in, in the form that they use: read once when they change, not for
+//! each write.
 
 use auth::stored;
 use cache::{Cursor, Entry, Resource, Update};
@@ -23,8 +24,8 @@ struct State<T> {
 }
 
 impl<T> Known<T> {
-    /// The objects of a resource, which are of a type. Those of which `read` makes nothing, and those that cannot be decoded, count
-    /// as absent.
+    /// The objects of a resource, which are of a type. Those of which `read` makes nothing, and those that
+    /// cannot be decoded, count as absent.
     pub fn new(resource: Arc<Resource>, ty: &'static Type, read: fn(&Map) -> Option<T>) -> Self {
         let state = State { cursor: Cursor::new(resource), namespaces: BTreeMap::new(), all: None };
         Self { ty, read, state: Mutex::new(state) }

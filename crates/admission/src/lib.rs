@@ -1,14 +1,18 @@
 //! Admission: what happens to a write between permission and storage.
 //!
-//! 1. **Two steps.** Mutating admission ([`Chain::mutate`]) runs when the new state of an object is known and before the kind
-//!    prepares and validates it; validating admission ([`Chain::validate`]) runs when it is complete, and sees what will be stored.
-//! 2. **Proof by type.** An [`Admitted`] is made only by [`Chain::validate`], and committing a change demands one.
-//! 3. **Nothing leaks.** What a plugin or a kind reserves for a write is a [`Reservation`] in the [`Admitted`]. It is told whether
-//!    the change was committed, also if the request ended before the commit began.
-//! 4. **Plugins look things up** in [`Known`] objects, or in the cache: what was acknowledged before a write counts for it.
+//! 1. **Two steps.** Mutating admission ([`Chain::mutate`]) runs when the new state of an object is known and
+//!    before the kind prepares and validates it; validating admission ([`Chain::validate`]) runs when it is
+//!    complete, and sees what will be stored.
+//! 2. **Proof by type.** An [`Admitted`] is made only by [`Chain::validate`], and committing a change demands
+//!    one.
+//! 3. **Nothing leaks.** What a plugin or a kind reserves for a write is a [`Reservation`] in the
+//!    [`Admitted`]. It is told whether the change was committed, also if the request ended before the commit
+//!    began.
+//! 4. **Plugins look things up** in [`Known`] objects, or in the cache: what was acknowledged before a write
+//!    counts for it.
 //!
-//! [`plugins::PLUGINS`] has all plugins in their order. The order of the steps around admission, and what is done again after a
-//! conflict, is the registry's.
+//! [`plugins::PLUGINS`] has all plugins in their order. The order of the steps around admission, and what is
+//! done again after a conflict, is the registry's.
 
 mod attributes;
 mod chain;

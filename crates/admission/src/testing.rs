@@ -1,4 +1,5 @@
-//! What tests of plugins share: a cache with the objects of all built-in kinds, and writes as a plugin sees them.
+//! What tests of plugins share: a cache with the objects of all built-in kinds, and writes as a plugin sees
+//! them.
 
 use crate::plugins::{Builtin, Parts, Settings, Shared};
 use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings};

@@ -1,7 +1,8 @@
 //! The warnings of a request.
 //!
-//! They are cut as the reference cuts them, so that the headers of a response stay small: as soon as all together have more
-//! than [`MOST_CHARACTERS`], each is cut to [`CUT_CHARACTERS`], and those that come after so many are dropped.
+//! They are cut as the reference cuts them, so that the headers of a response stay small: as soon as all
+//! together have more than [`MOST_CHARACTERS`], each is cut to [`CUT_CHARACTERS`], and those that come after
+//! so many are dropped.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,8 @@ const MOST_CHARACTERS: usize = 4096;
 /// The most characters of one warning, once they are cut.
 const CUT_CHARACTERS: usize = 256;
 
-/// The warnings of a request, which the client gets with its response, be that an error or not. Clones share them.
+/// The warnings of a request, which the client gets with its response, be that an error or not. Clones share
+/// them.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Mutex<Recorder>>);
 

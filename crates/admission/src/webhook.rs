@@ -1,10 +1,10 @@
 //! Admission webhooks: other servers that change or refuse writes, as configurations in the API say.
 //!
-//! 1. **A configuration is read when it changes**, into rules that a write is compared with without allocating anything. A write that no
-//!    webhook is asked about waits for nothing.
+//! 1. **A configuration is read when it changes**, into rules that a write is compared with without
+//!    allocating anything. A write that no webhook is asked about waits for nothing.
 //! 2. **Nobody is locked out**: no webhook is asked about webhook configurations and policies.
-//! 3. **Everything is bounded**: a call by the time of its webhook, by 30 s and by the deadline of the request, an answer by 3 MiB. Redirects
-//!    are refused.
+//! 3. **Everything is bounded**: a call by the time of its webhook, by 30 s and by the deadline of the
+//!    request, an answer by 3 MiB. Redirects are refused.
 //!
 //! | step | module |
 //! |---|---|

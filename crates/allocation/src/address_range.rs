@@ -52,8 +52,8 @@ impl Family {
 
 /// The range of addresses that share a prefix, such as `10.0.0.0/16`.
 ///
-/// The first address and, of IPv4, the last one are not given to services. The lower part of a range is for addresses that clients
-/// ask for: others come from it only when the rest is taken.
+/// The first address and, of IPv4, the last one are not given to services. The lower part of a range is for
+/// addresses that clients ask for: others come from it only when the rest is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressRange {
     base: IpAddr,
@@ -118,8 +118,8 @@ impl AddressRange {
         self.prefix <= other.prefix && Self::new(other.base, self.prefix).as_ref() == Some(self)
     }
 
-    /// The addresses that services can have, each once, beginning at random places in the upper part and then in the lower part.
-    /// `random` gives a number below another.
+    /// The addresses that services can have, each once, beginning at random places in the upper part and then
+    /// in the lower part. `random` gives a number below another.
     pub(crate) fn candidates(&self, mut random: impl FnMut(u64) -> u64) -> impl Iterator<Item = IpAddr> {
         let family = self.family();
         let Addresses { from, count } = self.usable();

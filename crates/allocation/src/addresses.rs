@@ -1,7 +1,7 @@
 //! Cluster IPs: ServiceCIDR objects say which there are, IPAddress objects which are taken.
 //!
-//! An address is taken by creating its IPAddress object, as the server itself, through the pipeline: of two writes, or two servers, one
-//! succeeds. Looking at the objects before that only saves attempts.
+//! An address is taken by creating its IPAddress object, as the server itself, through the pipeline: of two
+//! writes, or two servers, one succeeds. Looking at the objects before that only saves attempts.
 
 use crate::{AddressRange, Family};
 use admission::Known;
@@ -162,7 +162,8 @@ impl Addresses {
         self.create(ip, owner).await
     }
 
-    /// Takes any address of a family: of the configured range, then of the others by the names of their objects.
+    /// Takes any address of a family: of the configured range, then of the others by the names of their
+    /// objects.
     pub(crate) async fn take_any(
         self: &Arc<Self>,
         family: Family,

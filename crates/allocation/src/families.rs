@@ -18,7 +18,8 @@ impl Families {
     }
 }
 
-/// Whether an update leaves a service that prefers two families as it is. It gets or loses none because the cluster did.
+/// Whether an update leaves a service that prefers two families as it is. It gets or loses none because the
+/// cluster did.
 pub(crate) fn stays_as_it_is(new: &Spec, old: &Spec) -> bool {
     let prefers = |policy: Option<&str>| policy.is_none_or(|policy| policy == PREFER_DUAL);
     new.policy.is_some()
@@ -30,7 +31,8 @@ pub(crate) fn stays_as_it_is(new: &Spec, old: &Spec) -> bool {
         && new.families == old.families
 }
 
-/// The policy, where the client says none: that of before, or one family. A headless service without a selector has both.
+/// The policy, where the client says none: that of before, or one family. A headless service without a
+/// selector has both.
 pub(crate) fn default_policy(new: &mut Spec, old: Option<&Spec>) {
     if new.policy.is_some() {
         return;

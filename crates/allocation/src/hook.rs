@@ -46,7 +46,8 @@ pub struct Services {
 }
 
 impl Services {
-    /// Those in a cache; `None` if it does not have the kinds. The record is for a store that other servers share.
+    /// Those in a cache; `None` if it does not have the kinds. The record is for a store that other servers
+    /// share.
     pub fn new(cache: &Cache, config: &Config, record: Option<PortRecord>) -> Option<Self> {
         let configured = [Some(config.range), config.secondary].into_iter().flatten().collect();
         Some(Self {
@@ -79,8 +80,8 @@ impl Services {
         }
     }
 
-    /// Whether a write is about to take or to give back an address. One that is not, and whose service does not have it afterwards,
-    /// belongs to nobody.
+    /// Whether a write is about to take or to give back an address. One that is not, and whose service does
+    /// not have it afterwards, belongs to nobody.
     pub fn is_under_way(&self, ip: IpAddr) -> bool {
         self.addresses.is_under_way(ip)
     }
@@ -115,8 +116,8 @@ impl Services {
         self.ports.faults(&Spec::read(service).node_ports())
     }
 
-    /// What a service that is removed gives back: its addresses and node ports. Its endpoints go with it, so that another service of its
-    /// name does not get them.
+    /// What a service that is removed gives back: its addresses and node ports. Its endpoints go with it, so
+    /// that another service of its name does not get them.
     fn after_removal(&self, service: &Map) -> Reservation {
         let owner = owner(service);
         let held = self.addresses.hold(Self::addresses_of(service));

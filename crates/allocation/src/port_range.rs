@@ -61,8 +61,8 @@ impl PortRange {
         self.first.checked_add(place).filter(|port| self.contains(*port))
     }
 
-    /// Every port once, beginning at random places in the upper part and then in the lower part, which is for ports that clients ask
-    /// for. `random` gives a number below another.
+    /// Every port once, beginning at random places in the upper part and then in the lower part, which is for
+    /// ports that clients ask for. `random` gives a number below another.
     pub(crate) fn candidates(&self, mut random: impl FnMut(u32) -> u32) -> impl Iterator<Item = u16> {
         let all = u32::from(self.last) - u32::from(self.first) + 1;
         let lower = reserved(all);

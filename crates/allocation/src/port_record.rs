@@ -1,7 +1,8 @@
 //! The record of node ports in a store that several servers share, those of the reference among them.
 //!
-//! It is one RangeAllocation, which is not served: a range, and a number with a bit for each port of it that is taken. A server takes ports by
-//! writing the record, which fails if another has written it meanwhile; so a port is given once.
+//! It is one RangeAllocation, which is not served: a range, and a number with a bit for each port of it that
+//! is taken. A server takes ports by writing the record, which fails if another has written it meanwhile; so
+//! a port is given once.
 
 use crate::PortRange;
 use bytes::Bytes;

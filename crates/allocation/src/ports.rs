@@ -1,5 +1,5 @@
-//! Node ports: services that are committed say which are taken, and this process which are about to be. Where other servers take
-//! ports too, a record says what they are about to take.
+//! Node ports: services that are committed say which are taken, and this process which are about to be. Where
+//! other servers take ports too, a record says what they are about to take.
 
 use crate::port_pool::{PortError, PortFault, PortPool};
 use crate::port_record::Recorded;
@@ -20,7 +20,8 @@ const PART: &[Part] =
     &[Part("spec", &[Part("ports", &[Part("nodePort", &[])]), Part("healthCheckNodePort", &[])])];
 /// The dry-run port below the first that is shown.
 const SHOWN_AFTER: i64 = 32768;
-/// How often a port of no service is found in the record before it is taken off: a write may be about to use it.
+/// How often a port of no service is found in the record before it is taken off: a write may be about to use
+/// it.
 const PATIENCE: u32 = 3;
 
 /// The node ports of the cluster.
@@ -56,7 +57,8 @@ impl Ports {
         };
         let turn = record.turn().await;
         let recorded = record.read().await?;
-        // The services are known as they are after that: a port that is off the record is not theirs any more.
+        // The services are known as they are after that: a port that is off the record is not theirs any
+        // more.
         self.services.freshen(Freshness::MostRecent).await.map_err(registry::status)?;
         Ok(Others { recorded, turn: Some((record, turn)) })
     }
@@ -81,7 +83,8 @@ impl Ports {
         }
     }
 
-    /// Brings the record into agreement with the services. What no service has stays for some rounds, which `leaked` counts.
+    /// Brings the record into agreement with the services. What no service has stays for some rounds, which
+    /// `leaked` counts.
     pub(crate) async fn repair(&self, leaked: &mut HashMap<u16, u32>) -> Result<(), Status> {
         loop {
             let others = self.others().await?;
@@ -271,7 +274,8 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// The ports of a service that changes. What it does not have any more is free when the change is committed.
+    /// The ports of a service that changes. What it does not have any more is free when the change is
+    /// committed.
     pub(crate) fn update(&mut self, spec: &mut Spec, old: &Spec) -> Result<(), Refused> {
         if spec.may_have_node_ports() {
             self.update_ports(spec, old)?;

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_written() {
+    fn update_writes_changed_ports_only() {
         let mut object = service(
             r#"{"type":"NodePort","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1","fd00::1"],"ports":[{"port":1,"nodePort":30000},{"port":2}]}"#,
         );

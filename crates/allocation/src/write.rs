@@ -220,7 +220,8 @@ impl<'a> Write<'a> {
         self.written = self.spec.clone();
     }
 
-    /// A service that is only a name has no policy for traffic inside of the cluster; clients do not have to remove it.
+    /// A service that is only a name has no policy for traffic inside of the cluster; clients do not have to
+    /// remove it.
     fn drop_internal_policy(&mut self) {
         let policy = Service::of(self.service).spec().internal_traffic_policy();
         if self.spec.is_external_name()

@@ -25,7 +25,8 @@ const SERVICES: Address<'static> = Address::core("services", "n");
 const CIDRS: Address<'static> = Address::v1("networking.k8s.io", "servicecidrs", "");
 const IPS: Address<'static> = Address::v1("networking.k8s.io", "ipaddresses", "");
 
-/// A plugin that takes some time, and refuses services with the label `refuse`, in the step before the commit.
+/// A plugin that takes some time, and refuses services with the label `refuse`, in the step before the
+/// commit.
 struct Refuses;
 
 impl Plugin for Refuses {

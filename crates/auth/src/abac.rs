@@ -1,7 +1,8 @@
 //! The mode `ABAC`: policies of a file.
 //!
-//! Each line of the file is a policy: a JSON object of `abac.authorization.kubernetes.io/v1beta1`, or of its version `v0`, which is also
-//! that of an object without a version. Lines that are empty or begin with `#` are none.
+//! Each line of the file is a policy: a JSON object of `abac.authorization.kubernetes.io/v1beta1`, or of its
+//! version `v0`, which is also that of an object without a version. Lines that are empty or begin with `#`
+//! are none.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Authentication: the credentials of a request, tried in turn.
 //!
-//! 1. The methods are tried in this order: headers of an authenticating proxy, client certificate, bearer token. The first that
-//!    knows the user decides.
+//! 1. The methods are tried in this order: headers of an authenticating proxy, client certificate, bearer
+//!    token. The first that knows the user decides.
 //! 2. Credentials that no method accepts refuse the request: it is not anonymous.
 //! 3. A request without credentials is anonymous, where that is allowed.
 
@@ -78,7 +78,8 @@ impl Authenticated {
     }
 }
 
-/// The parts of the server that make requests themselves, as audit logs, webhooks and managed fields name them.
+/// The parts of the server that make requests themselves, as audit logs, webhooks and managed fields name
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemIdentity {
     /// The server, for its own objects: `system:apiserver` in the group `system:masters`.
@@ -170,8 +171,9 @@ impl fmt::Debug for Authenticators {
 }
 
 impl Authenticators {
-    /// What a connection's certificates are worth, unless `before` still says it. TLS has verified that the client owns the key
-    /// of the first. Verifying takes a tenth of a millisecond: the server keeps the result for the connection.
+    /// What a connection's certificates are worth, unless `before` still says it. TLS has verified that the
+    /// client owns the key of the first. Verifying takes a tenth of a millisecond: the server keeps the
+    /// result for the connection.
     pub fn certify(
         &self,
         certificates: &[CertificateDer<'static>],
@@ -243,8 +245,8 @@ impl Authenticators {
         Ok(Authenticated::new(User::anonymous()))
     }
 
-    /// Removes the credentials of an authenticated request, and headers that look as if a proxy had set them: no other server is to
-    /// see them.
+    /// Removes the credentials of an authenticated request, and headers that look as if a proxy had set them:
+    /// no other server is to see them.
     pub fn remove_credentials(&self, headers: &mut HeaderMap) {
         bearer::remove(headers);
         let is_own = |name: &str| self.proxy.as_ref().is_some_and(|proxy| proxy.sets(name));
@@ -280,7 +282,8 @@ fn is_usual(name: &str) -> bool {
     matches!(name, "x-remote-user" | "x-remote-uid" | "x-remote-group") || name.starts_with("x-remote-extra-")
 }
 
-/// The audiences of a token of a method that knows none: those of the server that were asked for. `None` if there are none.
+/// The audiences of a token of a method that knows none: those of the server that were asked for. `None` if
+/// there are none.
 pub fn agnostic_audiences(asked: &[String], own: &[String]) -> Option<Vec<String>> {
     if asked.is_empty() {
         return Some(Vec::new());

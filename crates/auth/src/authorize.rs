@@ -1,7 +1,7 @@
 //! Authorization: a chain of authorizers.
 //!
-//! The first authorizer that allows or denies decides; if none does, the request is denied. Every decision goes through
-//! [`Authorizer`], also one within a verb (a PUT that creates).
+//! The first authorizer that allows or denies decides; if none does, the request is denied. Every decision
+//! goes through [`Authorizer`], also one within a verb (a PUT that creates).
 
 use crate::{Attributes, Authenticated, Deferred, Target, User};
 use object::quote::Quoted;
@@ -258,7 +258,8 @@ impl Authorizer {
         }
     }
 
-    /// The decision on a request: that of the first mode with an opinion. Without one, the reasons and errors of all.
+    /// The decision on a request: that of the first mode with an opinion. Without one, the reasons and errors
+    /// of all.
     pub async fn decide(&self, user: &User, attributes: &Attributes) -> Verdict {
         let (mut reasons, mut errors) = (Vec::new(), Vec::new());
         for mode in &*self.modes() {

@@ -45,7 +45,8 @@ pub(crate) fn remove(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether the header `Authorization` has a second space before its token, which makes it no token: the client is warned.
+/// Whether the header `Authorization` has a second space before its token, which makes it no token: the
+/// client is warned.
 pub fn has_extra_space(headers: &HeaderMap) -> bool {
     let written = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     matches!(parts(written), Some(("", Some(_))))

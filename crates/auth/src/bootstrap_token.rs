@@ -1,7 +1,7 @@
 //! Bootstrap tokens: secrets by which new nodes join a cluster.
 //!
-//! The token `<id>.<secret>` is that of the Secret `bootstrap-token-<id>` in `kube-system`. Its user has no rights but those of the
-//! groups that the Secret names.
+//! The token `<id>.<secret>` is that of the Secret `bootstrap-token-<id>` in `kube-system`. Its user has no
+//! rights but those of the groups that the Secret names.
 
 use crate::authenticate::agnostic_audiences;
 use crate::{AuthenticateToken, Deferred, InvalidToken, Token, TokenIdentity, TokenOutcome, User};
@@ -185,8 +185,8 @@ fn groups(entry: &Entry, id: &str, secret: &str, now: MicroTime) -> Result<Vec<S
     Ok(groups.into_iter().collect())
 }
 
-/// Whether a token may have a group: `system:bootstrappers:` and at most 256 letters, digits, `-` and `:`, with a letter or digit at
-/// the end.
+/// Whether a token may have a group: `system:bootstrappers:` and at most 256 letters, digits, `-` and `:`,
+/// with a letter or digit at the end.
 fn is_group(group: &str) -> bool {
     let Some(rest) = group.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix(':')) else { return false };
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

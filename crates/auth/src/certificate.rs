@@ -37,8 +37,8 @@ impl Certificates {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// When the first of the certificates expires, in seconds since 1970, if the chain ends at an authority and the first
-    /// certificate is for a client and valid now.
+    /// When the first of the certificates expires, in seconds since 1970, if the chain ends at an authority
+    /// and the first certificate is for a client and valid now.
     pub(crate) fn verify(&self, chain: &[CertificateDer<'static>]) -> Option<i64> {
         let (own, intermediates) = chain.split_first()?;
         let verifier = self.current.read().unwrap_or_else(PoisonError::into_inner).clone()?;
@@ -140,7 +140,8 @@ pub struct Certified {
     pub(crate) verified: Instant,
 }
 
-/// So long certificates that were refused are not verified again. Some are not valid yet, or only by a clock that is set right later.
+/// So long certificates that were refused are not verified again. Some are not valid yet, or only by a clock
+/// that is set right later.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 impl Certified {

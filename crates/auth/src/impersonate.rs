@@ -1,6 +1,7 @@
 //! Impersonation: a user acts as another, and has then the rights of that one and no others.
 //!
-//! Each of user, groups, uid and further attributes has to be granted by the verb `impersonate`, on a resource of its own.
+//! Each of user, groups, uid and further attributes has to be granted by the verb `impersonate`, on a
+//! resource of its own.
 
 use crate::authorize::forbidden;
 use crate::proxy::unescape_key;
@@ -57,7 +58,8 @@ impl Request {
     }
 }
 
-/// As the reference writes an object reference in an error: kind, namespace, name, uid, version, resource version, field.
+/// As the reference writes an object reference in an error: kind, namespace, name, uid, version, resource
+/// version, field.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

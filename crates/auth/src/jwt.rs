@@ -1,9 +1,12 @@
 //! JSON web tokens: reading, verifying and signing.
 //!
-//! 1. **The key decides.** Only algorithms that fit the type of a key are tried with it: RSA signatures with RSA keys, the one
-//!    ECDSA algorithm of its curve with an EC key. There is no `none` and no shared secret, whatever a header says.
-//! 2. **Claims of an [`Unverified`] token** can only refuse it, or say which keys to try. [`Unverified::verify`] gives [`Claims`].
-//! 3. **Bounds.** A token has at most [`MOST_BYTES`], claims at most [`MOST_DEPTH`] levels and [`MOST_VALUES`] values.
+//! 1. **The key decides.** Only algorithms that fit the type of a key are tried with it: RSA signatures with
+//!    RSA keys, the one ECDSA algorithm of its curve with an EC key. There is no `none` and no shared secret,
+//!    whatever a header says.
+//! 2. **Claims of an [`Unverified`] token** can only refuse it, or say which keys to try.
+//!    [`Unverified::verify`] gives [`Claims`].
+//! 3. **Bounds.** A token has at most [`MOST_BYTES`], claims at most [`MOST_DEPTH`] levels and
+//!    [`MOST_VALUES`] values.
 //!
 //! What the claims mean, times and audiences included, is for the callers.
 

@@ -1,12 +1,15 @@
 //! Authentication and authorization.
 //!
-//! 1. **Proof by type.** An [`Authenticated`] is made only by [`Authenticators::authenticate`], and for the server's own work by
-//!    [`Authenticated::system`]; an [`Authorized`] only by [`Authorizer::authorize`]. The registry requires an [`Authorized`] to
-//!    read and write objects, and takes the attributes from it: a permission for one request cannot be used for another.
-//! 2. **Default deny.** A request without valid credentials is refused; the reason is in the log, not in the response.
+//! 1. **Proof by type.** An [`Authenticated`] is made only by [`Authenticators::authenticate`], and for the
+//!    server's own work by [`Authenticated::system`]; an [`Authorized`] only by [`Authorizer::authorize`].
+//!    The registry requires an [`Authorized`] to read and write objects, and takes the attributes from it: a
+//!    permission for one request cannot be used for another.
+//! 2. **Default deny.** A request without valid credentials is refused; the reason is in the log, not in the
+//!    response.
 //! 3. **Secrets are compared in constant time**, and are in no log and no error.
-//! 4. **Indexes follow the cache.** What decides from objects (roles, bindings, pods, service accounts) asks the cache, or an index
-//!    that is brought up to date before each decision: what was acknowledged counts for the next request.
+//! 4. **Indexes follow the cache.** What decides from objects (roles, bindings, pods, service accounts) asks
+//!    the cache, or an index that is brought up to date before each decision: what was acknowledged counts
+//!    for the next request.
 
 pub mod abac;
 mod attributes;
@@ -15,6 +18,7 @@ mod authorize;
 mod bearer;
 mod bootstrap_token;
 mod certificate;
+pub mod config;
 mod deferred;
 mod expiring;
 mod impersonate;

@@ -1,12 +1,14 @@
 //! The mode `Node`: what kubelets may do.
 //!
-//! [`Node`] decides on requests of nodes ([`User::as_node`]) alone. What a node may read of secrets, config maps, claims, volumes and
-//! service accounts are the objects that its pods refer to. They are in a graph of the pods, volumes and attachments in the cache,
-//! which is brought up to date before each decision that needs it, and for no other user. What a node may write of its pods and of
-//! itself is left to admission (`NodeRestriction`), which sees the objects.
+//! [`Node`] decides on requests of nodes ([`User::as_node`]) alone. What a node may read of secrets, config
+//! maps, claims, volumes and service accounts are the objects that its pods refer to. They are in a graph of
+//! the pods, volumes and attachments in the cache, which is brought up to date before each decision that
+//! needs it, and for no other user. What a node may write of its pods and of itself is left to admission
+//! (`NodeRestriction`), which sees the objects.
 //!
-//! Feature gates are taken at their defaults: `AuthorizeNodeWithSelectors` is on; `DynamicResourceAllocation`, `ClusterTrustBundle`
-//! and `KubeletServiceAccountTokenForCredentialProviders` are off, so no resource slice is related to a node.
+//! Feature gates are taken at their defaults: `AuthorizeNodeWithSelectors` is on;
+//! `DynamicResourceAllocation`, `ClusterTrustBundle` and `KubeletServiceAccountTokenForCredentialProviders`
+//! are off, so no resource slice is related to a node.
 
 mod graph;
 mod references;
@@ -28,7 +30,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// The namespace of the leases of nodes.
 const LEASES: &str = "kube-node-lease";
 
-/// What every node may do with the resources that [`Node`] has no rule of its own for: verbs, group, resources.
+/// What every node may do with the resources that [`Node`] has no rule of its own for: verbs, group,
+/// resources.
 const RULES: [(&[&str], &str, &[&str]); 8] = [
     (&["create"], "authentication.k8s.io", &["tokenreviews"]),
     (&["create"], "authorization.k8s.io", &["subjectaccessreviews", "localsubjectaccessreviews"]),
@@ -91,8 +94,8 @@ impl State {
 }
 
 impl Node {
-    /// Decides by the pods, persistent volumes and volume attachments of these types. The graph is built by the first decision that
-    /// needs it.
+    /// Decides by the pods, persistent volumes and volume attachments of these types. The graph is built by
+    /// the first decision that needs it.
     pub fn new(pods: Arc<Resource>, volumes: Arc<Resource>, attachments: Arc<Resource>) -> Self {
         let state = State {
             pods: Cursor::new(pods),
@@ -178,7 +181,8 @@ impl Node {
         self.related(asked, kind)
     }
 
-    /// A write of the status of a claim. The reason names `get`, which is not allowed, as the reference's does.
+    /// A write of the status of a claim. The reason names `get`, which is not allowed, as the reference's
+    /// does.
     fn write_status(&self, asked: &Asked<'_>) -> Result<(), Reason> {
         if !matches!(asked.verb, "update" | "patch") {
             return Err("can only get/update/patch this type".into());

@@ -1,12 +1,14 @@
 //! Tokens of OpenID Connect: JSON web tokens that other issuers sign.
 //!
-//! 1. **An issuer costs its own tokens only.** What is asked of an issuer has a time, a limit of bytes and a rate; tokens that name
-//!    another issuer, or keys that are known, wait for none of it.
-//! 2. **Checked before asked.** Audience, times and algorithm can refuse a token before the issuer is asked for new keys.
-//! 3. **Nothing of a token is kept** but the claims that another server gave for it (`distributed`), for some seconds.
+//! 1. **An issuer costs its own tokens only.** What is asked of an issuer has a time, a limit of bytes and a
+//!    rate; tokens that name another issuer, or keys that are known, wait for none of it.
+//! 2. **Checked before asked.** Audience, times and algorithm can refuse a token before the issuer is asked
+//!    for new keys.
+//! 3. **Nothing of a token is kept** but the claims that another server gave for it (`distributed`), for some
+//!    seconds.
 //!
-//! `provider` has the discovery document and the keys of an issuer, `verify` says what makes its tokens valid, `mapping` whose they
-//! are. Expressions in place of claims belong into `Mappings::user`.
+//! `provider` has the discovery document and the keys of an issuer, `verify` says what makes its tokens
+//! valid, `mapping` whose they are. Expressions in place of claims belong into `Mappings::user`.
 
 mod distributed;
 mod mapping;
@@ -160,7 +162,8 @@ impl Issuers {
         Ok(none)
     }
 
-    /// Issuers that can take the place of these. Those whose configuration is the same stay, with what they know.
+    /// Issuers that can take the place of these. Those whose configuration is the same stay, with what they
+    /// know.
     pub fn prepare(&self, configs: Vec<Config>) -> Result<Prepared, Error> {
         let current = self.current();
         let issuers =

@@ -1,10 +1,12 @@
 //! The mode `RBAC`: roles and bindings.
 //!
-//! [`Rbac`] decides from an index of the roles and bindings in the cache, which is brought up to date before each decision. A decision
-//! looks up the lists of the user and of its groups, and compares the request with the rules of the roles there, without
-//! allocating. What its role grants is named lazily, when a reason is displayed.
+//! [`Rbac`] decides from an index of the roles and bindings in the cache, which is brought up to date before
+//! each decision. A decision looks up the lists of the user and of its groups, and compares the request with
+//! the rules of the roles there, without allocating. What its role grants is named lazily, when a reason is
+//! displayed.
 //!
-//! [`Held::confirm_no_escalation`] says which permissions a user may not pass on. The requests that it is about are in `registry`.
+//! [`Held::confirm_no_escalation`] says which permissions a user may not pass on. The requests that it is
+//! about are in `registry`.
 
 mod binding;
 mod escalation;
@@ -178,7 +180,8 @@ fn errors(held: &Held) -> Option<String> {
 pub struct Unresolved<'a> {
     /// The role.
     pub role: &'a RoleRef,
-    /// The resource of the request in which it was looked for, which the message names instead of the kind of the role.
+    /// The resource of the request in which it was looked for, which the message names instead of the kind of
+    /// the role.
     pub resource: Option<&'a str>,
 }
 

@@ -1,9 +1,12 @@
 //! Tokens of service accounts: making them, and telling whose they are.
 //!
-//! 1. **A token is worth what its objects are.** Its account, and the pod, secret or node that it is bound to, are looked up for
-//!    every request, by name and uid: when one of them is deleted the token is refused from the next request on.
-//! 2. **Only what cannot change is kept**: that the signature of a token is valid, and its claims ([`ServiceAccountTokens`]).
-//! 3. **Bound tokens** are issued for a time and for audiences. **Legacy tokens** are in a Secret, for as long as that exists.
+//! 1. **A token is worth what its objects are.** Its account, and the pod, secret or node that it is bound
+//!    to, are looked up for every request, by name and uid: when one of them is deleted the token is refused
+//!    from the next request on.
+//! 2. **Only what cannot change is kept**: that the signature of a token is valid, and its claims
+//!    ([`ServiceAccountTokens`]).
+//! 3. **Bound tokens** are issued for a time and for audiences. **Legacy tokens** are in a Secret, for as
+//!    long as that exists.
 //!
 //! Which tokens an account may have is for the caller of [`Issuer::issue`].
 
@@ -71,7 +74,8 @@ pub struct Grant {
     pub issued: i64,
     /// How many seconds it is valid.
     pub lifetime: i64,
-    /// After how many seconds its use is remarkable, of a token that is valid for longer than it was asked for.
+    /// After how many seconds its use is remarkable, of a token that is valid for longer than it was asked
+    /// for.
     pub warn_after: Option<i64>,
     /// Identifies it.
     pub id: String,

@@ -17,7 +17,8 @@ pub fn random_uid() -> Text {
     text.into()
 }
 
-/// Bits of the generator of secrets, which is asked for many of them at once: each call costs it a microsecond.
+/// Bits of the generator of secrets, which is asked for many of them at once: each call costs it a
+/// microsecond.
 fn random_bits() -> u128 {
     const AT_ONCE: usize = 32;
     thread_local! {

@@ -1,7 +1,7 @@
 //! The mode `Webhook`: another server decides on each request, as a `SubjectAccessReview`.
 //!
-//! 1. **Answers are kept**, those that allow for one time and the others for another; bounded in number and by the size of what
-//!    they are about.
+//! 1. **Answers are kept**, those that allow for one time and the others for another; bounded in number and
+//!    by the size of what they are about.
 //! 2. **Only the requests that need the server wait for it**, and no longer than its time.
 
 use crate::expiring::{Digest, Expiring};
@@ -260,7 +260,8 @@ fn texts(list: &[String]) -> Value {
     list.iter().map(|text| Value::from(text.as_str())).collect()
 }
 
-/// The requirements of selectors. What could not be read is left out: a selector only narrows what is asked for.
+/// The requirements of selectors. What could not be read is left out: a selector only narrows what is asked
+/// for.
 fn add_selectors(about: &mut Map, selectors: &Selectors) {
     let fields: Vec<Value> = selectors.fields.iter().map(field_requirement).collect();
     let labels: Vec<Value> = selectors.labels.iter().filter_map(label_requirement).collect();

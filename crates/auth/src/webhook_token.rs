@@ -1,10 +1,10 @@
 //! Tokens that another server knows: it is asked with a `TokenReview`.
 //!
 //! 1. **One question at a time for a token.** Requests with the same token wait for the same answer.
-//! 2. **Answers are kept for a time**, those that refuse too. They are found by a keyed digest: the memory of the process has no
-//!    list of tokens.
-//! 3. **Bounded.** A question has a time, and there is a limit of questions under way: a server that hangs costs the requests with
-//!    its tokens that time.
+//! 2. **Answers are kept for a time**, those that refuse too. They are found by a keyed digest: the memory of
+//!    the process has no list of tokens.
+//! 3. **Bounded.** A question has a time, and there is a limit of questions under way: a server that hangs
+//!    costs the requests with its tokens that time.
 
 use crate::expiring::{Digest, Expiring};
 use crate::webhook::Version;

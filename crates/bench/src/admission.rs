@@ -1,5 +1,5 @@
-//! `bench admission`: the default chain on a create of a pod of 5.4 kB, without webhooks, and with 50 configurations of webhooks that are
-//! about something else. Times are CPU times of this process.
+//! `bench admission`: the default chain on a create of a pod of 5.4 kB, without webhooks, and with 50
+//! configurations of webhooks that are about something else. Times are CPU times of this process.
 
 use crate::Outcome;
 use crate::process::cpu_time;

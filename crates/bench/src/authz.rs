@@ -1,8 +1,8 @@
 //! `bench authz`: decisions by roles and bindings, with 5,000 users, 2,000 roles and 10,000 bindings.
 //!
-//! A user has two groups of its team besides `system:authenticated`. In the namespace of a request it has one or two bindings of its
-//! own and 18 of its team, and one cluster-wide; a denied request is compared with all of them, of five rules each. Times are CPU times of
-//! this process.
+//! A user has two groups of its team besides `system:authenticated`. In the namespace of a request it has one
+//! or two bindings of its own and 18 of its team, and one cluster-wide; a denied request is compared with all
+//! of them, of five rules each. Times are CPU times of this process.
 
 use crate::Outcome;
 use crate::process::{cpu_time, memory};
@@ -67,7 +67,8 @@ async fn measure(style: Style) -> Outcome {
     {
         let mut spent = Duration::ZERO;
         for batch in 0..DECISIONS / BATCH {
-            // A request and its user are fresh, as they are in a server; the part of the index that they need is not.
+            // A request and its user are fresh, as they are in a server; the part of the index that they need
+            // is not.
             let requests: Vec<(User, Attributes)> = (batch * BATCH..(batch + 1) * BATCH)
                 .map(|at| at * 7919 % USERS)
                 .map(|at| (user(at), request(at, verb)))

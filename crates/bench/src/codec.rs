@@ -1,8 +1,8 @@
-//! Decoding, encoding, patching and applying one pod of about 5.4 kB (containers, environment, probes, volumes, managed fields), beside
-//! `serde_json::Value` on the same bytes in the same run.
+//! Decoding, encoding, patching and applying one pod of about 5.4 kB (containers, environment, probes,
+//! volumes, managed fields), beside `serde_json::Value` on the same bytes in the same run.
 //!
-//! Each operation is timed in short rounds that take turns, so that what else the machine does hits all of them alike;
-//! the figure is the median round.
+//! Each operation is timed in short rounds that take turns, so that what else the machine does hits all of
+//! them alike; the figure is the median round.
 
 mod managed;
 

@@ -1,7 +1,8 @@
 //! `bench crds`: a server with many custom resource definitions.
 //!
-//! Half of the fields of each definition have names of their own, so that no two are the same and nothing is measured that a server can do for
-//! equal ones alone. Objects of a definition have the fields of the sample pod, so that both are equally long and deep.
+//! Half of the fields of each definition have names of their own, so that no two are the same and nothing is
+//! measured that a server can do for equal ones alone. Objects of a definition have the fields of the sample
+//! pod, so that both are equally long and deep.
 
 use crate::{
     Outcome,

@@ -1,7 +1,7 @@
 //! `bench fanout`: the cache on top of a store: start-up, memory, lists, and changes to many watchers.
 //!
-//! Start-up and memory are measured in a process of their own, on the embedded store. The rest runs on the store in
-//! memory, where a commit costs little, so that what is seen is the cache.
+//! Start-up and memory are measured in a process of their own, on the embedded store. The rest runs on the
+//! store in memory, where a commit costs little, so that what is seen is the cache.
 
 mod bare;
 mod watchers;

@@ -1,8 +1,8 @@
 //! `bench load`: any server of this API under fixed work, and optionally another under the same.
 //!
-//! The scenarios are the rows of [`scenario::ALL`]; `docs/bench.md` says how to take figures with them. Each is run on
-//! one server and then on the other, so that what else the machine does hits both alike. A scenario that a server does
-//! not answer rightly has no figures: its row says why.
+//! The scenarios are the rows of [`scenario::ALL`]; `docs/bench.md` says how to take figures with them. Each
+//! is run on one server and then on the other, so that what else the machine does hits both alike. A scenario
+//! that a server does not answer rightly has no figures: its row says why.
 
 pub(crate) mod access;
 pub(crate) mod client;

@@ -1,5 +1,5 @@
-//! Measurements: `cargo run --release -p bench -- <what>`. Each subcommand is a module that prints a table, or JSON
-//! lines with `--json`. Figures are printed, never asserted: they belong to a machine.
+//! Measurements: `cargo run --release -p bench -- <what>`. Each subcommand is a module that prints a table,
+//! or JSON lines with `--json`. Figures are printed, never asserted: they belong to a machine.
 
 mod admission;
 mod authz;

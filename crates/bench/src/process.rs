@@ -22,8 +22,8 @@ pub(crate) fn memory() -> io::Result<u64> {
     Ok(kilobytes(&status, "RssAnon:").unwrap_or(0) * 1024)
 }
 
-/// The resident memory of a process in bytes, with its share of what it has in common with others; where the system
-/// does not say that much, all that is resident.
+/// The resident memory of a process in bytes, with its share of what it has in common with others; where the
+/// system does not say that much, all that is resident.
 pub(crate) fn memory_of(pid: u32) -> io::Result<u64> {
     let share = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
         .ok()

@@ -1,8 +1,8 @@
 //! `bench soak`: minutes of mixed work, with memory and disk of the server every ten seconds.
 //!
-//! Well-behaved clients write, list and watch at a fixed rate; others do not read what they asked for, or send bodies that are
-//! meant to cost more than they should. Beside them one client reads a pod again and again: what it waits is what everybody
-//! else would. Memory and disk have to find a level.
+//! Well-behaved clients write, list and watch at a fixed rate; others do not read what they asked for, or
+//! send bodies that are meant to cost more than they should. Beside them one client reads a pod again and
+//! again: what it waits is what everybody else would. Memory and disk have to find a level.
 
 use crate::{
     Outcome,
@@ -353,7 +353,8 @@ async fn watch(client: Client) {
     }
 }
 
-/// Asks for much, and does not read it. What becomes of such a client is the server's business, and no failure.
+/// Asks for much, and does not read it. What becomes of such a client is the server's business, and no
+/// failure.
 async fn stall(client: Client, number: usize) {
     let query = ["", "?watch=true&timeoutSeconds=5&resourceVersion=0", "?limit=500"][number % 3];
     loop {
@@ -368,7 +369,8 @@ async fn stall(client: Client, number: usize) {
     }
 }
 
-/// Sends bodies that are meant to cost more than they should. A refusal is the right answer; one above 499 is not.
+/// Sends bodies that are meant to cost more than they should. A refusal is the right answer; one above 499 is
+/// not.
 async fn attack(client: Client) {
     let pods = client.plan.path("pods");
     let maps = client.plan.path("configmaps");

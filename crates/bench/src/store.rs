@@ -1,7 +1,8 @@
 //! `bench store`: the embedded store alone, with every commit synced.
 //!
-//! The restart is measured in a process of its own, so that its memory is its own. `RssAnon` over the bytes of all
-//! values is what the store and its reader keep beyond the values themselves, once all of them are held in memory.
+//! The restart is measured in a process of its own, so that its memory is its own. `RssAnon` over the bytes
+//! of all values is what the store and its reader keep beyond the values themselves, once all of them are
+//! held in memory.
 
 use crate::{
     Outcome,
@@ -200,8 +201,8 @@ fn history(
         .figure("cpu per event", cpu.as_secs_f64() * 1e6 / events as f64, "us"))
 }
 
-/// Runs in its own process: opens the store, and loads everything while keeping it. Values are copied, as a reader does
-/// that writes the revision into them.
+/// Runs in its own process: opens the store, and loads everything while keeping it. Values are copied, as a
+/// reader does that writes the revision into them.
 fn restart(settings: &StoreOptions) -> Outcome {
     let path = settings.directory.as_deref().ok_or("--restart needs --dir")?;
     let (started, cpu) = (Instant::now(), cpu_time()?);

@@ -1,4 +1,5 @@
-//! `bench validate`: what the kind does to a create of a pod of 5.4 kB: defaults, preparation, validation, warnings. Times are CPU times of this process.
+//! `bench validate`: what the kind does to a create of a pod of 5.4 kB: defaults, preparation, validation,
+//! warnings. Times are CPU times of this process.
 
 use crate::Outcome;
 use crate::process::cpu_time;

@@ -1,17 +1,19 @@
 //! Applying committed changes, under one lock.
 //!
-//! A writer that has committed a change, or a reader that waits for one, tries to take the lock and applies all pending batches
-//! itself. So no writer waits for another task to be scheduled. The following task (`follow`) applies changes that no writer or
-//! reader waits for, and batches that have to be read from the store's history.
+//! A writer that has committed a change, or a reader that waits for one, tries to take the lock and applies
+//! all pending batches itself. So no writer waits for another task to be scheduled. The following task
+//! (`follow`) applies changes that no writer or reader waits for, and batches that have to be read from the
+//! store's history.
 //!
-//! 1. Changes are applied here and nowhere else, in the order of revisions, all changes of a revision together.
+//! 1. Changes are applied here and nowhere else, in the order of revisions, all changes of a revision
+//!    together.
 //! 2. A revision is announced after every change up to it was applied, whichever types they belong to.
-//! 3. The lock holder applies all pending batches and checks again after unlocking. So a task that finds the lock taken need not
-//!    wait for it.
-//! 4. The types of a batch are queued for the waking task after the batch was announced, and before the writers that wait for it
-//!    are woken.
-//! 5. If a panic interrupts the application of a change, nothing is read until everything was loaded again: no reader sees half of a
-//!    change.
+//! 3. The lock holder applies all pending batches and checks again after unlocking. So a task that finds the
+//!    lock taken need not wait for it.
+//! 4. The types of a batch are queued for the waking task after the batch was announced, and before the
+//!    writers that wait for it are woken.
+//! 5. If a panic interrupts the application of a change, nothing is read until everything was loaded again:
+//!    no reader sees half of a change.
 
 use crate::{
     Error, Resource, Spec,
@@ -99,7 +101,8 @@ impl Applier {
 }
 
 impl Core {
-    /// Applies all pending batches that are in memory, unless another task holds the lock. True if it applied any.
+    /// Applies all pending batches that are in memory, unless another task holds the lock. True if it applied
+    /// any.
     pub(crate) fn catch_up(&self) -> bool {
         let mut has_applied = false;
         while self.is_behind() {
@@ -194,7 +197,8 @@ impl Work {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()
     }
 
-    /// Puts off the changes of types that begin to lag: from the first value on that cannot be decrypted without waiting.
+    /// Puts off the changes of types that begin to lag: from the first value on that cannot be decrypted
+    /// without waiting.
     fn put_off(&mut self, core: &Core, batch: &Batch) {
         for event in batch.events.iter().filter(|event| open::unavailable(&event.value).is_some()) {
             let Ok(prefix) = str::from_utf8(load::prefix_of(&event.key)) else { continue };

@@ -34,8 +34,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Loads these types from a store, with the newest of their history, and follows it from there. Needs a runtime,
-    /// which the task stays on.
+    /// Loads these types from a store, with the newest of their history, and follows it from there. Needs a
+    /// runtime, which the task stays on.
     pub async fn open(
         store: Arc<dyn Store>,
         specs: impl IntoIterator<Item = Spec>,
@@ -76,8 +76,8 @@ impl Cache {
         Ok(Self { core, routes, commands, beside: Vec::new() })
     }
 
-    /// Has the types of another store beside those of this one. Their revisions are those of their own store, and have nothing to do
-    /// with those that this cache speaks of.
+    /// Has the types of another store beside those of this one. Their revisions are those of their own store,
+    /// and have nothing to do with those that this cache speaks of.
     #[must_use]
     pub fn with(mut self, other: Self) -> Self {
         self.beside.push(other);
@@ -143,7 +143,8 @@ impl Cache {
         self.core.wait_for(self.core.progress.lineage(), revision).await
     }
 
-    /// Gives up all history before a revision, here and in the store: watches and exact reads from before are too old then.
+    /// Gives up all history before a revision, here and in the store: watches and exact reads from before are
+    /// too old then.
     pub async fn forget(&self, to: Revision) -> Result<(), Error> {
         self.wait_for(to).await?;
         for resource in self.own_resources() {
@@ -163,8 +164,9 @@ impl Cache {
         self.core.log_bytes.load(Ordering::Relaxed) + beside
     }
 
-    /// The bytes of all states that were superseded since the start, whether they are still held or not: the difference of two
-    /// such figures bounds what a state that was taken in between keeps in memory by itself.
+    /// The bytes of all states that were superseded since the start, whether they are still held or not: the
+    /// difference of two such figures bounds what a state that was taken in between keeps in memory by
+    /// itself.
     pub fn superseded_bytes(&self) -> u64 {
         let beside = self.beside.iter().map(Self::superseded_bytes).sum::<u64>();
         self.core.superseded_bytes.load(Ordering::Relaxed) + beside

@@ -1,7 +1,7 @@
 //! Writing: from JSON to a committed entry.
 //!
-//! 1. A change is in memory only after the store has committed it, and after all changes before it. The writer applies them
-//!    itself.
+//! 1. A change is in memory only after the store has committed it, and after all changes before it. The
+//!    writer applies them itself.
 //! 2. The writer is answered after its change was applied: a read after the answer sees it.
 
 use crate::{

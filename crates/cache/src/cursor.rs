@@ -1,7 +1,8 @@
 //! A cursor in the changes of a resource type, for an index that is kept beside the cache.
 //!
-//! The owner of the index asks [`Cursor::is_current`] before it uses the index, and otherwise applies what [`Cursor::advance`]
-//! reports. Nothing waits, and there is no task: an index that is asked after a write was acknowledged has that write.
+//! The owner of the index asks [`Cursor::is_current`] before it uses the index, and otherwise applies what
+//! [`Cursor::advance`] reports. Nothing waits, and there is no task: an index that is asked after a write was
+//! acknowledged has that write.
 
 use crate::{Entry, Resource, log::Slot, resource::Era};
 use std::sync::Arc;
@@ -18,7 +19,8 @@ pub struct Cursor {
 pub enum Update<'a> {
     /// Everything known is void; the objects follow, as changes from nothing.
     Reset,
-    /// An object was made, changed or removed: its state before and after. An object that cannot be read is none.
+    /// An object was made, changed or removed: its state before and after. An object that cannot be read is
+    /// none.
     Change {
         /// The state before.
         before: Option<&'a Arc<Entry>>,
@@ -44,8 +46,8 @@ impl Cursor {
         self.at.is_some_and(|at| at >= newest())
     }
 
-    /// Reports the changes since the last call, in order; if these are no longer in the log, or the last call did not end, a reset
-    /// and all objects.
+    /// Reports the changes since the last call, in order; if these are no longer in the log, or the last call
+    /// did not end, a reset and all objects.
     pub fn advance(&mut self, mut report: impl FnMut(Update<'_>)) {
         // The pieces and the view are shared: the lock is not held while they are reported.
         let (era, runs, view) = self.resource.with_state(|view, log| {
@@ -54,7 +56,8 @@ impl Cursor {
             let runs = at.and_then(|(_, at)| log.runs_if_complete(at)).map(Iterator::collect::<Vec<_>>);
             (era, runs, view.clone())
         });
-        // If a report panics, the next call begins with a reset: no change is taken for reported that was not.
+        // If a report panics, the next call begins with a reset: no change is taken for reported that was
+        // not.
         self.at = None;
         match runs {
             None => {

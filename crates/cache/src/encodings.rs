@@ -1,12 +1,12 @@
 //! Other encodings of entries, made from their canonical bytes by the first caller, kept while they are hot.
 //!
-//! 1. An entry is encoded at most once per encoding for as long as the result is kept; callers that ask while it is made
-//!    wait for it.
+//! 1. An entry is encoded at most once per encoding for as long as the result is kept; callers that ask while
+//!    it is made wait for it.
 //! 2. What is kept stays within the budget, but for results that are being made.
 //!
-//! The clock decides what goes: a hand moves over the results, takes the mark off those that were asked for since it
-//! last came by, and drops those without one. It goes around when room is needed, and once in a retention time, so that what
-//! nobody asks for any more goes too.
+//! The clock decides what goes: a hand moves over the results, takes the mark off those that were asked for
+//! since it last came by, and drops those without one. It goes around when room is needed, and once in a
+//! retention time, so that what nobody asks for any more goes too.
 
 use crate::{Entry, Form};
 use bytes::Bytes;
@@ -51,7 +51,8 @@ pub struct EncodingStats {
     pub evictions: u64,
 }
 
-/// Names an entry: its revision, and a keyed hash of its type and key, because changes of different keys may share a revision.
+/// Names an entry: its revision, and a keyed hash of its type and key, because changes of different keys may
+/// share a revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     revision: Revision,

@@ -30,12 +30,13 @@ pub enum Form {
 pub enum Fit {
     /// They are.
     AsIs,
-    /// They decode, and the object that they are is written otherwise today: a field was added with a default, or taken away.
+    /// They decode, and the object that they are is written otherwise today: a field was added with a
+    /// default, or taken away.
     Otherwise,
 }
 
-/// The committed state of one object. There is no decoded tree: only bytes, and where in them the values lie that
-/// readers select by.
+/// The committed state of one object. There is no decoded tree: only bytes, and where in them the values lie
+/// that readers select by.
 pub struct Entry {
     spec: Arc<Spec>,
     key: Box<str>,
@@ -148,12 +149,14 @@ impl Entry {
         self.mod_revision
     }
 
-    /// Whether the store keeps it in a form that is out of date, so that the next write counts, even if it changes nothing.
+    /// Whether the store keeps it in a form that is out of date, so that the next write counts, even if it
+    /// changes nothing.
     pub fn is_stale(&self) -> bool {
         self.is_stale
     }
 
-    /// Whether it is known that the bytes decode as the type of the object, beyond being JSON with valid metadata.
+    /// Whether it is known that the bytes decode as the type of the object, beyond being JSON with valid
+    /// metadata.
     pub fn is_known_to_decode(&self) -> bool {
         self.fit.load(Ordering::Relaxed) != 0
     }
@@ -187,8 +190,8 @@ impl Entry {
         self.record.labels(&self.bytes).map(|[key, value]| (text(key), text(value)))
     }
 
-    /// The value of a selectable field, or of `metadata.name` and `metadata.namespace`; `None` if the type declares no
-    /// such field.
+    /// The value of a selectable field, or of `metadata.name` and `metadata.namespace`; `None` if the type
+    /// declares no such field.
     pub fn field(&self, name: &str) -> Option<&str> {
         match name {
             "metadata.name" => Some(self.name()),

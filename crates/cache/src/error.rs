@@ -22,8 +22,8 @@ pub enum Error {
         /// The revision asked for.
         requested: Revision,
     },
-    /// The state that a continued list belongs to is gone. A new token with this start and no revision continues at
-    /// the most recent state, which is not the one that the list began with.
+    /// The state that a continued list belongs to is gone. A new token with this start and no revision
+    /// continues at the most recent state, which is not the one that the list began with.
     #[error(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list \
          without the continue parameter, or use the continue token in this response to retrieve the remainder of the \

@@ -1,8 +1,9 @@
-//! The task that keeps a cache in step with its store: it loads types, expires logs, snapshots and chunks, and applies changes
-//! that no writer or reader waits for.
+//! The task that keeps a cache in step with its store: it loads types, expires logs, snapshots and chunks,
+//! and applies changes that no writer or reader waits for.
 //!
 //! 1. A committed change is applied even if no writer and no reader waits for it.
-//! 2. While writers apply their own changes, the task checks once a millisecond, and is not woken for every change.
+//! 2. While writers apply their own changes, the task checks once a millisecond, and is not woken for every
+//!    change.
 
 use crate::{
     Error, Resource, Spec,
@@ -273,8 +274,8 @@ impl Task {
 
     /// Serves a type that was loaded, with the changes that came since.
     ///
-    /// It may have been loaded at a later revision than the other types are at: changes up to that revision are in it
-    /// already, and are skipped.
+    /// It may have been loaded at a later revision than the other types are at: changes up to that revision
+    /// are in it already, and are skipped.
     fn install(&mut self, loaded: TypeLoaded) {
         let TypeLoaded { ticket, spec, outcome } = loaded;
         self.core.applier.with(|work| {
@@ -449,7 +450,8 @@ impl Task {
         }
     }
 
-    /// Loads once more the types that were being loaded: the changes that were kept for them may be incomplete.
+    /// Loads once more the types that were being loaded: the changes that were kept for them may be
+    /// incomplete.
     fn load_again(&mut self) {
         self.loads = JoinSet::new();
         let again = self.core.applier.with(|work| {

@@ -1,5 +1,5 @@
-//! How an object lies in the store: its canonical JSON without the digits of `resourceVersion`, behind the place where
-//! they belong.
+//! How an object lies in the store: its canonical JSON without the digits of `resourceVersion`, behind the
+//! place where they belong.
 //!
 //! ```text
 //! u32, little endian   the offset, in the text that follows, between the quotes of "resourceVersion":""; the highest bit says that
@@ -10,7 +10,8 @@
 //! The revision of a change is known only after the change is written; it is spliced in
 //! at the stored offset, without parsing the object. No other module knows this form.
 //!
-//! A store with a layout of its own turns the text into something else: [`json`] takes it out of a frame, [`of`] makes a frame of it.
+//! A store with a layout of its own turns the text into something else: [`json`] takes it out of a frame,
+//! [`of`] makes a frame of it.
 
 use crate::record::{self, RevisionSlot};
 use crate::spec::Spec;
@@ -23,7 +24,8 @@ static PLAIN: LazyLock<Option<Spec>> = LazyLock::new(|| Spec::cluster("any").ok(
 /// Set in the header of an object that is to be written again.
 const STALE: u32 = 1 << 31;
 
-/// Says of an object that its store keeps it in a form that is out of date: the next write counts, even if it changes nothing.
+/// Says of an object that its store keeps it in a form that is out of date: the next write counts, even if it
+/// changes nothing.
 pub fn stale(framed: &[u8]) -> Bytes {
     let mut marked = framed.to_vec();
     if let Some(highest) = marked.get_mut(HEADER - 1) {

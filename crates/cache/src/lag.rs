@@ -1,12 +1,15 @@
-//! Types whose newest changes cannot be decrypted without waiting for a KMS plugin. Such a type lags alone: all others go on.
+//! Types whose newest changes cannot be decrypted without waiting for a KMS plugin. Such a type lags alone:
+//! all others go on.
 //!
-//! 1. A type lags from the revision of the first change that cannot be decrypted. Its changes from there on are put off, in order, before
-//!    they are announced; what readers of the type see is complete up to the revision before it (`Resource::announced`).
-//! 2. The values are opened outside of the applier's lock. Then the changes are applied, in order, up to the first one that came since and
-//!    has to be opened as well.
-//! 3. A value that still cannot be decrypted then is applied as that. So a type lags no longer than its plugin's time-out, and one value
-//!    that stays unreadable does not hold up the others of its type.
-//! 4. The changes that are put off are bounded by bytes. Past the bound they are dropped, and the type is loaded again.
+//! 1. A type lags from the revision of the first change that cannot be decrypted. Its changes from there on
+//!    are put off, in order, before they are announced; what readers of the type see is complete up to the
+//!    revision before it (`Resource::announced`).
+//! 2. The values are opened outside of the applier's lock. Then the changes are applied, in order, up to the
+//!    first one that came since and has to be opened as well.
+//! 3. A value that still cannot be decrypted then is applied as that. So a type lags no longer than its
+//!    plugin's time-out, and one value that stays unreadable does not hold up the others of its type.
+//! 4. The changes that are put off are bounded by bytes. Past the bound they are dropped, and the type is
+//!    loaded again.
 
 use crate::{
     Resource,
@@ -79,7 +82,8 @@ impl Lag {
         Some(Next::Open(self.events.iter().filter_map(|event| open::unavailable(&event.value)).collect()))
     }
 
-    /// Applies what can be read, or is known to be unreadable, after values were opened. True if the type lags no longer.
+    /// Applies what can be read, or is known to be unreadable, after values were opened. True if the type
+    /// lags no longer.
     pub(crate) fn catch_up(&mut self, opened: &Opened) -> bool {
         self.is_opening = false;
         if self.is_incomplete {

@@ -1,29 +1,29 @@
 //! Entries, log, indexes, snapshots and watch fan-out on top of any store.
 //!
-//! The store keeps bytes; this crate keeps what the API reads: for each resource type the objects in the order of their
-//! keys, the recent changes, and the watchers. Everything is served as the canonical bytes that were
-//! committed: no read decodes an object.
+//! The store keeps bytes; this crate keeps what the API reads: for each resource type the objects in the
+//! order of their keys, the recent changes, and the watchers. Everything is served as the canonical bytes
+//! that were committed: no read decodes an object.
 //!
 //! # Invariants
 //!
-//! 1. **Bytes first.** An [`Entry`] is canonical bytes and the places of the few values in them that readers select by.
-//!    Other encodings are made once and kept while they are hot ([`Encodings`]).
-//! 2. **One log.** A change of a type is in its log once, in the order of revisions; each [`watch::Watcher`] reads it with
-//!    its own cursor. There is no queue per watcher.
-//! 3. **Committed before visible.** Changes are applied after the store committed them, in its order, under one lock; a writer
-//!    is answered after that.
-//! 4. **One time for all types.** A revision is announced when every change up to it is applied, whichever type it
-//!    belongs to: a quiet type serves the newest revision too.
+//! 1. **Bytes first.** An [`Entry`] is canonical bytes and the places of the few values in them that readers
+//!    select by. Other encodings are made once and kept while they are hot ([`Encodings`]).
+//! 2. **One log.** A change of a type is in its log once, in the order of revisions; each [`watch::Watcher`]
+//!    reads it with its own cursor. There is no queue per watcher.
+//! 3. **Committed before visible.** Changes are applied after the store committed them, in its order, under
+//!    one lock; a writer is answered after that.
+//! 4. **One time for all types.** A revision is announced when every change up to it is applied, whichever
+//!    type it belongs to: a quiet type serves the newest revision too.
 //! 5. **Readers hold nothing up.** A reader takes a pointer to an immutable state; the writers go on.
-//! 6. **Memory is bounded** by the objects themselves, the budget of the logs, the number and age of states of the past,
-//!    and the budget of encodings.
-//! 7. **Damage stays where it is.** An object whose bytes cannot be read is reported by its key; all others are served. A type whose
-//!    changes cannot be decrypted without waiting lags alone.
+//! 6. **Memory is bounded** by the objects themselves, the budget of the logs, the number and age of states
+//!    of the past, and the budget of encodings.
+//! 7. **Damage stays where it is.** An object whose bytes cannot be read is reported by its key; all others
+//!    are served. A type whose changes cannot be decrypted without waiting lags alone.
 //!
 //! # What it leaves to others
 //!
-//! Kinds, versions and their conversion, continue tokens, the JSON of lists and bookmarks, and which modes of reading a
-//! request means: the layers above.
+//! Kinds, versions and their conversion, continue tokens, the JSON of lists and bookmarks, and which modes of
+//! reading a request means: the layers above.
 
 mod apply;
 mod cache;

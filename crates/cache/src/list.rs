@@ -32,7 +32,8 @@ pub enum Mode {
     Exact(Revision),
     /// The rest of a list that was given in part.
     Continue {
-        /// The revision of the list; `None` goes on at the most recent state, which is not the one it began with.
+        /// The revision of the list; `None` goes on at the most recent state, which is not the one it began
+        /// with.
         revision: Option<Revision>,
         /// Where to go on: the [`next`](List::next) of the part before.
         start: String,
@@ -77,7 +78,8 @@ impl Query {
     }
 }
 
-/// The answer to a [`Query`]: an iterator over shared entries in the order of their keys, and the metadata of the list.
+/// The answer to a [`Query`]: an iterator over shared entries in the order of their keys, and the metadata of
+/// the list.
 ///
 /// It holds the state that it shows, and no entry that it has given.
 #[derive(Debug)]
@@ -147,7 +149,8 @@ impl Resource {
         }
     }
 
-    /// The object with a name, if there is one, as it is in memory: [`Self::get`] with [`Freshness::Any`], for code that cannot wait.
+    /// The object with a name, if there is one, as it is in memory: [`Self::get`] with [`Freshness::Any`],
+    /// for code that cannot wait.
     pub fn lookup(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Error> {
         self.check_served()?;
         match self.peek(&self.spec().key(namespace, name)) {
@@ -160,8 +163,9 @@ impl Resource {
     /// The objects that a query picks.
     ///
     /// Waits for a revision that is not there yet, up to the time-out of the cache, and then fails with
-    /// [`Error::TooLarge`]. A state that is no longer kept is [`Error::Expired`] or [`Error::ContinueExpired`]. Where an object cannot be
-    /// decrypted at present, nobody can say what the list is: that is [`Error::Unavailable`].
+    /// [`Error::TooLarge`]. A state that is no longer kept is [`Error::Expired`] or
+    /// [`Error::ContinueExpired`]. Where an object cannot be decrypted at present, nobody can say what the
+    /// list is: that is [`Error::Unavailable`].
     pub async fn list(&self, query: Query) -> Result<List, Error> {
         let Query { mode, filter, mut limit } = query;
         let selection = Selection::new(self.spec(), filter);

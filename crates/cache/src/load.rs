@@ -117,8 +117,9 @@ pub(crate) fn prefix_of(key: &store::Key) -> &[u8] {
     key.as_bytes().split(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// The logs of the loaded types, with the newest changes before the revision that they were loaded at. Where history
-/// cannot be read, the logs start at that revision; they never start later, also if history does by now.
+/// The logs of the loaded types, with the newest changes before the revision that they were loaded at. Where
+/// history cannot be read, the logs start at that revision; they never start later, also if history does by
+/// now.
 pub(crate) async fn history(store: &Arc<dyn Store>, loaded: &Everything, options: &Options) -> Vec<Log> {
     let from = Revision(loaded.revision.0.saturating_sub(options.replay));
     for _ in 0..3 {

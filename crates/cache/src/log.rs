@@ -3,8 +3,8 @@
 //! 1. The log holds every change of its type with a revision in `(start, newest]`, each once, in order.
 //! 2. A change that was pushed never changes; it only leaves at the old end, together with its neighbours.
 //! 3. The changes of one revision lie in one piece.
-//! 4. Readers hold pieces, and not the entries in them: a watcher does not change the reference counts of entries, and does
-//!    not hold the lock of the log while it reads.
+//! 4. Readers hold pieces, and not the entries in them: a watcher does not change the reference counts of
+//!    entries, and does not hold the lock of the log while it reads.
 //!
 //! Entries in the log are the ones of the state: what a change adds to memory is the state that it replaced.
 
@@ -156,7 +156,8 @@ impl Part {
 #[derive(Debug)]
 pub(crate) struct Log {
     start: Revision,
-    /// Every change after this is in the log. Before `start` if history was given up in which nothing changed.
+    /// Every change after this is in the log. Before `start` if history was given up in which nothing
+    /// changed.
     complete_after: Revision,
     parts: VecDeque<Part>,
     len: usize,
@@ -242,7 +243,8 @@ impl Log {
         self.parts.front().is_some_and(|part| part.at < expired)
     }
 
-    /// Drops what is older than `expired`, and from the old end until `excess` bytes are freed; whole pieces of both.
+    /// Drops what is older than `expired`, and from the old end until `excess` bytes are freed; whole pieces
+    /// of both.
     pub(crate) fn trim(&mut self, expired: Option<Instant>, excess: usize) -> Released {
         let mut freed = 0;
         let goes = |part: &&Part| {

@@ -1,8 +1,9 @@
-//! Values that could not be decrypted when they were read: they are opened outside of every lock, several at a time.
+//! Values that could not be decrypted when they were read: they are opened outside of every lock, several at
+//! a time.
 //!
-//! The store hands values out without waiting for a KMS plugin. What it could not decrypt is [`Unavailable`], and stays in the state of its
-//! type as that: the object is there, it is neither shown nor replaced. The following task tries to open all such values again, each
-//! second and when a reader asks for one of them.
+//! The store hands values out without waiting for a KMS plugin. What it could not decrypt is [`Unavailable`],
+//! and stays in the state of its type as that: the object is there, it is neither shown nor replaced. The
+//! following task tries to open all such values again, each second and when a reader asks for one of them.
 
 use crate::{Entry, Spec, log::Slot, view::Loaded};
 use std::{

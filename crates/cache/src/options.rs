@@ -9,16 +9,18 @@ pub struct Options {
     pub wait: Duration,
     /// For how long the changes of a type are kept in memory: the retention of the store's history, or less.
     pub log_retention: Duration,
-    /// How many bytes of superseded states the logs of all types may hold together. Older changes are read from
-    /// the store's history.
+    /// How many bytes of superseded states the logs of all types may hold together. Older changes are read
+    /// from the store's history.
     pub log_bytes: usize,
     /// How many of the newest changes are read back into the logs when the cache starts.
     pub replay: u64,
-    /// For how long a state of the past is kept in memory after its last use; never longer than the store's history reaches it.
+    /// For how long a state of the past is kept in memory after its last use; never longer than the store's
+    /// history reaches it.
     pub snapshot_retention: Duration,
     /// The most states of the past that are kept of one type.
     pub snapshots: usize,
-    /// How many bytes the states of the past that are kept of all types may keep from being freed, beside those in the logs.
+    /// How many bytes the states of the past that are kept of all types may keep from being freed, beside
+    /// those in the logs.
     pub snapshot_bytes: usize,
     /// For how long another encoding is kept after it was last asked for, about.
     pub encoding_retention: Duration,

@@ -1,9 +1,10 @@
 //! How far the changes have been applied, across all types, and the tasks that wait for a revision.
 //!
-//! A revision is announced after every change up to it is in the state and the log of its type: the announced revision
-//! is one that *every* type can serve. Only tasks that wait for it, or for an older one, are woken.
+//! A revision is announced after every change up to it is in the state and the log of its type: the announced
+//! revision is one that *every* type can serve. Only tasks that wait for it, or for an older one, are woken.
 //!
-//! Revisions are compared within a lineage of the store: any revision of a later lineage comes after all of an earlier one.
+//! Revisions are compared within a lineage of the store: any revision of a later lineage comes after all of
+//! an earlier one.
 
 use crate::Error;
 use std::{
@@ -52,7 +53,8 @@ impl Progress {
         self.lineage.load(Ordering::Acquire)
     }
 
-    /// Starts a lineage, with nothing announced. Tasks that wait for a revision of an earlier one are woken, and go on.
+    /// Starts a lineage, with nothing announced. Tasks that wait for a revision of an earlier one are woken,
+    /// and go on.
     pub(crate) fn restart(&self, lineage: u64) {
         // In this order: a revision that is read after the lineage is not one of an earlier lineage.
         self.revision.store(0, Ordering::Release);
@@ -80,7 +82,8 @@ impl Progress {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// What is in memory cannot be trusted until everything is loaded again. Who waits for a revision goes on waiting.
+    /// What is in memory cannot be trusted until everything is loaded again. Who waits for a revision goes on
+    /// waiting.
     pub(crate) fn set_broken(&self) {
         self.broken.store(true, Ordering::Release);
     }

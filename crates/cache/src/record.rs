@@ -1,7 +1,7 @@
 //! The index record of an object: the few values that readers select by, found in one pass over its JSON.
 //!
-//! A record copies nothing: it holds the places of its values in the object's bytes. Only a value that is written with
-//! escapes is kept in a side text.
+//! A record copies nothing: it holds the places of its values in the object's bytes. Only a value that is
+//! written with escapes is kept in a side text.
 
 use crate::{
     scan::{Broken, Scalar, Scanner, Text, unescape},
@@ -24,7 +24,8 @@ pub(crate) struct Record {
     /// The uid, the selectable fields, the uids of owners, then keys and values of labels.
     spans: Box<[Span]>,
     side: Option<Box<str>>,
-    /// The marks of all labels: most objects that do not match a selector are excluded without reading their text.
+    /// The marks of all labels: most objects that do not match a selector are excluded without reading their
+    /// text.
     signature: u64,
     fields: u16,
     owners: u16,
@@ -64,8 +65,8 @@ impl Scanned<'_> {
     }
 }
 
-/// What to replace in order to write a `resourceVersion`: the bytes from `start` to `end` become `before`, the
-/// digits, and `after`.
+/// What to replace in order to write a `resourceVersion`: the bytes from `start` to `end` become `before`,
+/// the digits, and `after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RevisionSlot {
     pub(crate) start: usize,
@@ -85,8 +86,8 @@ impl Record {
         (span.len > 0).then(|| self.bytes(*span, bytes))
     }
 
-    /// Of a field that the object does not have: the place of the longest part of its path that the object has, among those that the
-    /// field has values for.
+    /// Of a field that the object does not have: the place of the longest part of its path that the object
+    /// has, among those that the field has values for.
     pub(crate) fn field_part(&self, field: usize) -> Option<usize> {
         let span = self.spans.get(1..1 + usize::from(self.fields))?.get(field)?;
         (span.len == 0 && span.start & SIDE != 0).then_some((span.start & !SIDE) as usize)

@@ -1,9 +1,9 @@
 //! One resource type: its state, its log, and its watchers.
 //!
-//! 1. State and log change together, under one lock, all changes of a revision at a time: what a reader sees of the type
-//!    is the state at one revision.
-//! 2. The lock is held for the time of a look-up, a few pointers' copy, or the application of a revision; never while
-//!    anything is decoded, sent, or waited for.
+//! 1. State and log change together, under one lock, all changes of a revision at a time: what a reader sees
+//!    of the type is the state at one revision.
+//! 2. The lock is held for the time of a look-up, a few pointers' copy, or the application of a revision;
+//!    never while anything is decoded, sent, or waited for.
 
 use crate::{
     Entry, Error, Options, Spec,
@@ -48,7 +48,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Waits until a revision that was committed can be served by every type, or the store has begun a later lineage.
+    /// Waits until a revision that was committed can be served by every type, or the store has begun a later
+    /// lineage.
     pub(crate) async fn reach(&self, lineage: u64, revision: Revision) -> Result<(), Error> {
         if !self.progress.has_reached(lineage, revision) {
             self.catch_up();
@@ -85,7 +86,8 @@ pub struct Resource {
     removed: AtomicBool,
 }
 
-/// A time in which revisions can be compared, and the log has every change. Nothing of an earlier era goes on.
+/// A time in which revisions can be compared, and the log has every change. Nothing of an earlier era goes
+/// on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Era {
     /// The lineage of the store.
@@ -363,8 +365,8 @@ impl Resource {
         self.with_state(|_, log| log.bytes())
     }
 
-    /// Starts again from a state that was loaded, after the changes up to it were lost. In another lineage, nothing is left of what
-    /// is named by revisions, and all watchers end.
+    /// Starts again from a state that was loaded, after the changes up to it were lost. In another lineage,
+    /// nothing is left of what is named by revisions, and all watchers end.
     pub(crate) fn reset(&self, view: View, lineage: u64) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         self.freed(state.log.bytes());

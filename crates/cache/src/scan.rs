@@ -1,7 +1,8 @@
 //! A cursor over JSON text that reads what it is asked for and skips the rest.
 //!
-//! Skipping counts brackets and knows strings; it does not judge what lies between. Nothing here panics or recurses,
-//! whatever the bytes are: text that cannot be followed is [`Broken`], with the place where it ended.
+//! Skipping counts brackets and knows strings; it does not judge what lies between. Nothing here panics or
+//! recurses, whatever the bytes are: text that cannot be followed is [`Broken`], with the place where it
+//! ended.
 
 /// Where and why text could not be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,11 +1,12 @@
-//! States of the past: those that a limited list has shown a part of are kept for a while; any other in reach is made again.
+//! States of the past: those that a limited list has shown a part of are kept for a while; any other in reach
+//! is made again.
 //!
-//! A kept state shares what it can with the present one, so it costs what has changed since. One that is not kept is
-//! made from the nearest newer state by undoing the log, or, where the log in memory does not reach, loaded from the
-//! store's history.
+//! A kept state shares what it can with the present one, so it costs what has changed since. One that is not
+//! kept is made from the nearest newer state by undoing the log, or, where the log in memory does not reach,
+//! loaded from the store's history.
 //!
-//! A state can be read for as long as the store's history reaches its revision, however often it was used: a kept state is
-//! dropped with that history.
+//! A state can be read for as long as the store's history reaches its revision, however often it was used: a
+//! kept state is dropped with that history.
 
 use crate::{
     Entry, Error,
@@ -43,7 +44,8 @@ impl Snapshots {
         Self { kept: Mutex::default(), retention, most, making: tokio::sync::Mutex::default() }
     }
 
-    /// Keeps a state for the retention time after its last use, if it is still current when [`Snapshots::clear`] cannot run.
+    /// Keeps a state for the retention time after its last use, if it is still current when
+    /// [`Snapshots::clear`] cannot run.
     pub(crate) fn keep(&self, view: View, is_current: impl FnOnce() -> bool) {
         let mut kept = self.kept();
         if !is_current() {
@@ -61,7 +63,8 @@ impl Snapshots {
         }
     }
 
-    /// Drops states that were not used for the retention time, and those that the store's history no longer reaches.
+    /// Drops states that were not used for the retention time, and those that the store's history no longer
+    /// reaches.
     pub(crate) fn expire(&self, now: Instant, compacted: Revision) {
         let mut kept = self.kept();
         kept.retain(|kept| {
@@ -72,8 +75,8 @@ impl Snapshots {
         }
     }
 
-    /// What they keep from being freed, at most: what was superseded since the oldest of them without what is in the log, and
-    /// what was loaded for each.
+    /// What they keep from being freed, at most: what was superseded since the oldest of them without what is
+    /// in the log, and what was loaded for each.
     pub(crate) fn bytes(&self, now: &View, log: &Log) -> u64 {
         let kept = self.kept();
         let oldest = kept.iter().map(|kept| kept.view.superseded).min().unwrap_or(now.superseded);
@@ -81,8 +84,8 @@ impl Snapshots {
         superseded + kept.iter().map(|kept| kept.view.own_bytes).sum::<u64>()
     }
 
-    /// Drops the state that was not used for the longest time; false if none is kept. A token that names it goes on: it is
-    /// made again.
+    /// Drops the state that was not used for the longest time; false if none is kept. A token that names it
+    /// goes on: it is made again.
     pub(crate) fn drop_one(&self) -> bool {
         let mut kept = self.kept();
         let idle = (0..kept.len()).min_by_key(|at| kept.get(*at).map(|kept| kept.used));

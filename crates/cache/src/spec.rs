@@ -39,7 +39,8 @@ pub struct Field {
     name: Text,
     paths: Vec<String>,
     absent: Text,
-    /// The values of objects that lack the field, by the part of its path that they have; longer parts come later.
+    /// The values of objects that lack the field, by the part of its path that they have; longer parts come
+    /// later.
     absent_within: Vec<(String, Text)>,
     indexed: bool,
 }
@@ -60,7 +61,8 @@ impl Spec {
         Self::new(prefix, Scoped::Cluster)
     }
 
-    /// A type whose keys start with `prefix` and a slash; the prefix itself has neither slashes nor zero bytes.
+    /// A type whose keys start with `prefix` and a slash; the prefix itself has neither slashes nor zero
+    /// bytes.
     pub fn new(prefix: impl Into<String>, scoped: Scoped) -> Result<Self, InvalidPrefix> {
         let prefix = prefix.into();
         if prefix.is_empty() || prefix.contains(['/', '\0']) {
@@ -177,8 +179,9 @@ impl Field {
         self
     }
 
-    /// The value of an object that has something at `path`, a part of the field's path, and does not have the field. The longest part
-    /// counts, which has to be added last. With the whole path, it is the value of an empty text.
+    /// The value of an object that has something at `path`, a part of the field's path, and does not have the
+    /// field. The longest part counts, which has to be added last. With the whole path, it is the value of an
+    /// empty text.
     #[must_use]
     pub fn absent_within(mut self, path: impl Into<String>, value: impl Into<Text>) -> Self {
         self.absent_within.push((path.into(), value.into()));

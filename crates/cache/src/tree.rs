@@ -1,8 +1,9 @@
-//! An ordered set of entries that shares structure between versions: a B+ tree whose nodes are reference counted.
+//! An ordered set of entries that shares structure between versions: a B+ tree whose nodes are reference
+//! counted.
 //!
-//! A clone is one pointer, and stays as it is while the original goes on: nodes that a clone can still see are copied
-//! before they change, the others change in place. Every branch knows how many entries lie below it, so that places
-//! are counted without walking.
+//! A clone is one pointer, and stays as it is while the original goes on: nodes that a clone can still see
+//! are copied before they change, the others change in place. Every branch knows how many entries lie below
+//! it, so that places are counted without walking.
 //!
 //! 1. Entries lie in the order of their [`Sort`] keys, each key once.
 //! 2. `Child::len` and `Child::first` are those of the node below.
@@ -76,7 +77,8 @@ impl Tree {
         Self { order, len: 0, root: Arc::new(Node::Leaf(Items::new(order, Vec::new()))) }
     }
 
-    /// A tree of entries in any order, quickest in the order of keys; of several with the same key, one stays.
+    /// A tree of entries in any order, quickest in the order of keys; of several with the same key, one
+    /// stays.
     pub(crate) fn from_entries(order: Order, mut entries: Vec<Arc<Entry>>) -> Self {
         if !entries.is_sorted_by(|a, b| a.key() < b.key()) {
             entries.sort_by(|a, b| a.key().cmp(b.key()));
@@ -205,8 +207,8 @@ impl Range {
         }
     }
 
-    /// The next entry that a test picks. Those that are passed over are looked at where they are: to take a share in
-    /// each would cost more than most tests.
+    /// The next entry that a test picks. Those that are passed over are looked at where they are: to take a
+    /// share in each would cost more than most tests.
     pub(crate) fn next_where(&mut self, test: impl Fn(&Entry) -> bool) -> Option<Arc<Entry>> {
         while self.left > 0 {
             let (node, place) = self.stack.last_mut()?;
@@ -410,8 +412,8 @@ fn merge_around(order: Order, children: &mut Items<Child>, place: usize) {
     }
 }
 
-/// Entries that are in the order of their keys, in the order of their values. There are few values for many entries,
-/// as a rule, so the values alone are compared.
+/// Entries that are in the order of their keys, in the order of their values. There are few values for many
+/// entries, as a rule, so the values alone are compared.
 fn by_value(order: Order, entries: &[Arc<Entry>]) -> Vec<Arc<Entry>> {
     let mut groups: HashMap<&[u8], Vec<&Arc<Entry>>> = HashMap::new();
     for entry in entries {

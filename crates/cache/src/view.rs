@@ -1,5 +1,5 @@
-//! The state of a resource type at one revision: all entries in the order of their keys, the secondary indexes, and what
-//! could not be read. A clone is cheap, and stays as it is.
+//! The state of a resource type at one revision: all entries in the order of their keys, the secondary
+//! indexes, and what could not be read. A clone is cheap, and stays as it is.
 
 use crate::{
     Entry, Error, Spec,
@@ -15,8 +15,9 @@ use store::{Corrupt, Revision, Unavailable, Unreadable};
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) revision: Revision,
-    /// The bytes of all states of objects that were superseded before this one, from some time on. The difference of two views
-    /// is what the older of them keeps from being freed, at most, of what they shared.
+    /// The bytes of all states of objects that were superseded before this one, from some time on. The
+    /// difference of two views is what the older of them keeps from being freed, at most, of what they
+    /// shared.
     pub(crate) superseded: u64,
     /// The bytes that it shares with no newer view, because they were loaded for it.
     pub(crate) own_bytes: u64,
@@ -127,7 +128,8 @@ impl View {
         self.unreadable.values().cloned().collect()
     }
 
-    /// What is damaged, under keys from one up to another; an error if something there cannot be decrypted at present.
+    /// What is damaged, under keys from one up to another; an error if something there cannot be decrypted at
+    /// present.
     pub(crate) fn damaged(&self, from: &str, to: Option<&str>) -> Result<Vec<Arc<Corrupt>>, Error> {
         let reached = |key: &str| key >= from && to.is_none_or(|to| key < to);
         let here = self.unreadable.iter().filter(|(key, _)| reached(key));

@@ -1,7 +1,8 @@
 //! The task that wakes watchers, so that the writer that applies a change does not.
 //!
 //! 1. Watchers are woken after the changes they are woken for were announced.
-//! 2. A type is in the queue once. Changes that come before the task gets to it are covered by the same wake-up.
+//! 2. A type is in the queue once. Changes that come before the task gets to it are covered by the same
+//!    wake-up.
 //! 3. After the task has ended, with its runtime, the caller wakes the watchers itself.
 
 use crate::{Resource, cache::Routes};

@@ -1,21 +1,22 @@
 //! Watching: a stream of what becomes of the objects that a filter picks.
 //!
-//! A [`Watcher`] is a cursor: it owns no queue, holds nothing back, and costs the same whether a million changes or none
-//! have passed it. It reads the log of its type; older changes it reads from the store's history; if
-//! they are compacted, it ends with [`Error::TooOld`](crate::Error::TooOld).
+//! A [`Watcher`] is a cursor: it owns no queue, holds nothing back, and costs the same whether a million
+//! changes or none have passed it. It reads the log of its type; older changes it reads from the store's
+//! history; if they are compacted, it ends with [`Error::TooOld`](crate::Error::TooOld).
 //!
 //! The guarantees, by the names that etcd has for them:
 //!
-//! 1. **Ordered.** Events come in the order of revisions (the objects of an initial state: in the order of keys). Several may
-//!    share one.
+//! 1. **Ordered.** Events come in the order of revisions (the objects of an initial state: in the order of
+//!    keys). Several may share one.
 //! 2. **Unique.** No event comes twice.
 //! 3. **Reliable.** Between two events that came, none is missing.
 //! 4. **Atomic.** A batch has all matching changes of a revision, or none.
-//! 5. **Resumable.** A new watcher that starts after the last revision of an old one goes on where that one stopped, also
-//!    after a restart.
-//! 6. **Bookmarkable.** A bookmark with revision N comes after everything up to N; changes of other types move it too.
-//! 7. **Filtered.** An object is ADDED when it starts to match, DELETED when it stops, each with the revision of the
-//!    change that did it; DELETED carries the last state that matched.
+//! 5. **Resumable.** A new watcher that starts after the last revision of an old one goes on where that one
+//!    stopped, also after a restart.
+//! 6. **Bookmarkable.** A bookmark with revision N comes after everything up to N; changes of other types
+//!    move it too.
+//! 7. **Filtered.** An object is ADDED when it starts to match, DELETED when it stops, each with the revision
+//!    of the change that did it; DELETED carries the last state that matched.
 //!
 //! ```text
 //! revision  change                     watcher of app=web
@@ -34,7 +35,7 @@ mod watcher_index;
 mod watcher_set;
 
 pub use chunks::Chunk;
-pub use following::goes_on;
+pub use following::resubscribe_after;
 pub use watcher::{Delivery, Watcher};
 #[cfg(test)]
 pub(crate) use watcher_index::Subscription;
@@ -54,11 +55,13 @@ pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// Where a watch starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With the changes after a revision, whose state the watcher knows. One that is not there yet is waited for.
+    /// With the changes after a revision, whose state the watcher knows. One that is not there yet is waited
+    /// for.
     After(Revision),
     /// With the state, as ADDED events in the order of keys, and then its changes.
     State(Freshness),
-    /// Like [`Start::State`], with a bookmark between the state and its changes if the watcher gets bookmarks.
+    /// Like [`Start::State`], with a bookmark between the state and its changes if the watcher gets
+    /// bookmarks.
     StreamingList(Freshness),
 }
 
@@ -68,7 +71,8 @@ pub enum Bookmarks {
     /// Never, not even at the end of the initial events of a streaming list.
     #[default]
     Never,
-    /// At the end of the initial events of a streaming list, and about as often as the options of the cache say.
+    /// At the end of the initial events of a streaming list, and about as often as the options of the cache
+    /// say.
     Periodic,
 }
 
@@ -165,8 +169,8 @@ pub enum Item<'a> {
     },
 }
 
-/// Some items in their order; never empty. It holds the pieces of the log that they lie in, and one item alone, which is the
-/// rule, takes no allocation.
+/// Some items in their order; never empty. It holds the pieces of the log that they lie in, and one item
+/// alone, which is the rule, takes no allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     items: Few<Held>,

@@ -240,7 +240,8 @@ async fn a_continued_list_survives_changes(backing: Backing) {
     assert!(matches!(f.list(again, Filter::all()).await, Err(Error::ContinueExpired { .. })));
 }
 
-/// A revision expires a retention after it stopped being the newest one. Neither using it nor an idle store delays that.
+/// A revision expires a retention after it stopped being the newest one. Neither using it nor an idle store
+/// delays that.
 async fn a_continue_token_in_constant_use_expires_with_its_revision(backing: Backing) {
     let retention = Duration::from_millis(400);
     let f = Fixture::on(Stored::with_retention(backing, retention), Options::default()).await;
@@ -557,7 +558,8 @@ async fn the_largest_log_is_trimmed_first(backing: Backing) {
     assert!(quiet.log_bytes < full && quiet.log_bytes > 50_000, "{quiet:?}");
 }
 
-/// Waiting writers apply the changes of dropped ones; without waiting writers the following task applies them.
+/// Waiting writers apply the changes of dropped ones; without waiting writers the following task applies
+/// them.
 async fn a_change_is_applied_after_its_writer_was_dropped(backing: Backing) {
     let f = fixture(backing).await;
     let mut names = (0..).map(|number| format!("p{number}"));

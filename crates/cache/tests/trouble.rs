@@ -400,7 +400,8 @@ fn like_a(store: &dyn Store, name: &str) -> store::Change {
     store::Change::put(Key::try_from(format!("pods/n/{name}")).unwrap(), value)
 }
 
-/// A cache that was loaded at a revision that is compacted by now can be watched from there, and goes on to what is newer.
+/// A cache that was loaded at a revision that is compacted by now can be watched from there, and goes on to
+/// what is newer.
 #[tokio::test]
 async fn a_start_whose_revision_is_compacted_can_be_followed() {
     let first = troubled().await.f;

@@ -1,5 +1,5 @@
-//! Objects that cannot be decrypted at present: they are neither shown nor replaced, their type lags alone, and they are there again when
-//! their key is.
+//! Objects that cannot be decrypted at present: they are neither shown nor replaced, their type lags alone,
+//! and they are there again when their key is.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 

@@ -114,7 +114,8 @@ async fn ordered(backing: Backing) {
     }
 }
 
-/// A watcher that reads while many write, with a log so small that it is left behind again and again, misses nothing.
+/// A watcher that reads while many write, with a log so small that it is left behind again and again, misses
+/// nothing.
 async fn reliable(backing: Backing) {
     let f = Fixture::new(backing, Options { log_bytes: 20_000, ..Options::default() }).await;
     let watchers = [Filter::all(), Filter::namespace("n1"), fields("spec.nodeName=x"), labels("app=a")];
@@ -155,7 +156,8 @@ async fn reliable(backing: Backing) {
     assert!(counts[3] >= 200, "{counts:?}");
 }
 
-/// All changes of a revision are seen together: by lists, which show the state at their revision, and by watchers in one batch.
+/// All changes of a revision are seen together: by lists, which show the state at their revision, and by
+/// watchers in one batch.
 async fn atomic(backing: Backing) {
     let Fixture { stored: _stored, cache, pods } = fixture(backing).await;
     let cache = Arc::new(cache);
@@ -502,8 +504,8 @@ async fn a_change_wakes_only_watchers_of_its_sets(backing: Backing) {
     assert_eq!(f.pods.stats().watchers, 100);
 }
 
-/// Changes come one by one from another thread: a watcher that was woken for one is about to sleep again when the next
-/// one comes.
+/// Changes come one by one from another thread: a watcher that was woken for one is about to sleep again when
+/// the next one comes.
 async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
     let f = fixture(backing).await;
     let rounds = if backing == Backing::Memory { 20_000 } else { 1000 };
@@ -535,8 +537,8 @@ async fn a_signal_during_a_read_is_not_lost(backing: Backing) {
     }
 }
 
-/// Many are woken for one change while the next is applied, and take what others have written of the one before: each has to be
-/// woken for the other all the same.
+/// Many are woken for one change while the next is applied, and take what others have written of the one
+/// before: each has to be woken for the other all the same.
 async fn every_watcher_gets_the_last_change_without_a_later_one(backing: Backing) {
     const WATCHERS: usize = 12;
     let f = fixture(backing).await;

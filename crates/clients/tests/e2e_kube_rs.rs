@@ -237,7 +237,8 @@ async fn slow_reflector_misses_nothing_in_a_minute_of_churn() {
     let seconds = std::env::var("KEELSON_TEST_SECONDS").map_or(60, |text| text.parse().unwrap());
     let churn = Arc::new(Churn::default());
 
-    // The server ends the watch every few seconds; each time the next watch must continue where the last one ended.
+    // The server ends the watch every few seconds; each time the next watch must continue where the last one
+    // ended.
     let config = watcher::Config::default().timeout(5);
     let (store, writer) = reflector::store::<ConfigMap>();
     let seen: Arc<std::sync::Mutex<Vec<Event<ConfigMap>>>> = Arc::default();

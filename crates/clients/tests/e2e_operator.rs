@@ -1,5 +1,6 @@
-//! An operator made with kube-rs: sites with pages. It keeps a config map for each page, owned by its site, notes in the status what it did, and
-//! has a finalizer. A minute of churn, after which everything is as it was asked for.
+//! An operator made with kube-rs: sites with pages. It keeps a config map for each page, owned by its site,
+//! notes in the status what it did, and has a finalizer. A minute of churn, after which everything is as it
+//! was asked for.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

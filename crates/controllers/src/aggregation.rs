@@ -1,11 +1,12 @@
-//! The controller `clusterrole-aggregation-controller`: writes the rules of cluster roles that aggregate others.
+//! The controller `clusterrole-aggregation-controller`: writes the rules of cluster roles that aggregate
+//! others.
 //!
-//! Every change of a cluster role leads to one look at all that aggregate. Their rules are applied under the name of the controller,
-//! and only if they are different.
+//! Every change of a cluster role leads to one look at all that aggregate. Their rules are applied under the
+//! name of the controller, and only if they are different.
 
 use crate::follow::{From, follow};
 use crate::objects::{decode, mentions};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use auth::rbac::{GROUP, PolicyRule};
 use cache::{Entry, Filter, Freshness, Query, Resource};
@@ -47,7 +48,7 @@ impl Reconcile for Aggregation {
     type Key = ();
 
     /// One look at all roles.
-    async fn reconcile(&self, (): &()) -> Result<Again, Status> {
+    async fn reconcile(&self, (): &()) -> Result<RequeueAfter, Status> {
         let list = self.roles.list(Query::new(Freshness::Any, Filter::all())).await;
         let entries: Vec<Arc<Entry>> = list.map_err(registry::status)?.collect();
         let mut outcome = Ok(None);

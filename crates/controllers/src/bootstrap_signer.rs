@@ -1,12 +1,14 @@
-//! The controller `bootstrap-signer-controller`: signs what the cluster tells everybody about itself with bootstrap tokens.
+//! The controller `bootstrap-signer-controller`: signs what the cluster tells everybody about itself with
+//! bootstrap tokens.
 //!
-//! A new node has a token and no way to verify the server. The config map `cluster-info` has a kubeconfig with the server's address and
-//! authority, and for each token that is for signing a signature of it, made with the secret part of the token: a JWS by HS256
-//! without its content. A signature that matches comes from a holder of the token.
+//! A new node has a token and no way to verify the server. The config map `cluster-info` has a kubeconfig
+//! with the server's address and authority, and for each token that is for signing a signature of it, made
+//! with the secret part of the token: a JWS by HS256 without its content. A signature that matches comes from
+//! a holder of the token.
 
 use crate::follow::{From, follow};
 use crate::objects::{decode, unless_changed};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::token_cleaner::remaining;
 use crate::{Context, Controller};
 use auth::{BootstrapSecret, SigningToken};
@@ -80,7 +82,7 @@ impl Reconcile for Signer {
     type Key = ();
 
     /// Looks again when the first of the tokens expires.
-    async fn reconcile(&self, (): &()) -> Result<Again, Status> {
+    async fn reconcile(&self, (): &()) -> Result<RequeueAfter, Status> {
         let Ok(Some(entry)) = self.maps.lookup(NAMESPACE, NAME) else { return Ok(None) };
         let mut map = decode(ConfigMap::schema(), &entry)?;
         let Some(data) = map.get_mut("data").and_then(Value::as_map_mut) else { return Ok(None) };
@@ -91,7 +93,7 @@ impl Reconcile for Signer {
         let list =
             self.secrets.list(Query::new(Freshness::Any, Filter::namespace(BootstrapSecret::NAMESPACE)));
         let mut signatures = Map::new();
-        let mut again: Again = None;
+        let mut again: RequeueAfter = None;
         for secret in list.await.map_err(registry::status)?.filter(|secret| is_token(secret)) {
             let Ok(secret) = BootstrapSecret::read(&secret) else { continue };
             let Some(token) = secret.signing_token(now) else { continue };

@@ -1,4 +1,5 @@
-//! Certificate signing requests: three controllers approve those of kubelets, sign those that are approved, and remove old ones.
+//! Certificate signing requests: three controllers approve those of kubelets, sign those that are approved,
+//! and remove old ones.
 
 pub(crate) mod approver;
 pub(crate) mod cleaner;
@@ -34,8 +35,8 @@ const FAILED: &str = "Failed";
 
 /// Signs certificates that the cluster trusts.
 pub trait CertificateAuthority: Send + Sync {
-    /// A certificate in PEM for a request, whose signature was checked, or why there is none. `usages` are those of the API; `life` is
-    /// how long the certificate is valid, unless the authority ends before.
+    /// A certificate in PEM for a request, whose signature was checked, or why there is none. `usages` are
+    /// those of the API; `life` is how long the certificate is valid, unless the authority ends before.
     fn sign(&self, request: &SigningRequest, usages: &[&str], life: Duration) -> Result<String, String>;
 }
 

@@ -1,11 +1,12 @@
-//! The controller `persistentvolumeclaim-protection-controller`: a claim that pods use stays until they are gone, by a finalizer.
+//! The controller `persistentvolumeclaim-protection-controller`: a claim that pods use stays until they are
+//! gone, by a finalizer.
 //!
-//! Which pods use a claim is asked only while claims are being deleted: then the pods of their namespace are looked through, once for
-//! all of its claims. What is kept is the number of such claims in each namespace.
+//! Which pods use a claim is asked only while claims are being deleted: then the pods of their namespace are
+//! looked through, once for all of its claims. What is kept is the number of such claims in each namespace.
 
 use crate::follow::{From, follow};
 use crate::objects::{add_finalizer, mentions, remove_finalizer};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use auth::stored;
 use cache::{Entry, Filter, Freshness, Query, Resource, Update};
@@ -152,7 +153,7 @@ struct Claims {
 impl Reconcile for Claims {
     type Key = Item;
 
-    async fn reconcile(&self, item: &Item) -> Result<Again, Status> {
+    async fn reconcile(&self, item: &Item) -> Result<RequeueAfter, Status> {
         match item {
             Item::Protect(namespace, name) => self.modify(namespace, name, protect).await?,
             Item::Release(namespace) => {
@@ -233,7 +234,8 @@ impl Claims {
     }
 }
 
-/// Which of some claims a pod uses. One that was made for a volume of the pod is free when the kubelet is done with the pod.
+/// Which of some claims a pod uses. One that was made for a volume of the pod is free when the kubelet is
+/// done with the pod.
 fn claims_of(pod: &Map, entry: &Entry, claims: &HashMap<String, Map>) -> Vec<String> {
     let is_shut_down =
         entry.is_deleting() && object_meta::number(pod, "deletionGracePeriodSeconds") == Some(0);

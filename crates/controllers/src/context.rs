@@ -82,7 +82,8 @@ impl Context {
         })
     }
 
-    /// A built-in resource type by its prefix in the store: `pods`, `deployments.apps`. None if it is not served.
+    /// A built-in resource type by its prefix in the store: `pods`, `deployments.apps`. None if it is not
+    /// served.
     pub(crate) fn resource(&self, prefix: &str) -> Option<Arc<Resource>> {
         let (resource, group) = prefix.split_once('.').unwrap_or((prefix, ""));
         let catalog = self.client.registry().catalog();

@@ -1,7 +1,8 @@
-//! The controller `serviceaccount-controller`: every namespace has a service account `default`, which pods get that name none.
+//! The controller `serviceaccount-controller`: every namespace has a service account `default`, which pods
+//! get that name none.
 
 use crate::per_namespace::{Namespaces, is_active};
-use crate::queue::{Again, Reconcile};
+use crate::queue::{Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use cache::Resource;
 use object::{Map, Text};
@@ -37,7 +38,7 @@ struct Accounts {
 impl Reconcile for Accounts {
     type Key = Text;
 
-    async fn reconcile(&self, namespace: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, namespace: &Text) -> Result<RequeueAfter, Status> {
         let is_there = !matches!(self.accounts.lookup(namespace, ACCOUNT), Ok(None));
         if is_there || !is_active(&self.namespaces, namespace) {
             return Ok(None);

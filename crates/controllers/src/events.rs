@@ -1,8 +1,8 @@
 //! Events: what controllers tell people about objects.
 //!
-//! An event that says the same of the same object again is counted at the first one; many that differ only in their messages become
-//! one; and an object has a budget of events ([`correlator`]). Events are a courtesy: one that cannot be written is logged, and no
-//! work fails for it.
+//! An event that says the same of the same object again is counted at the first one; many that differ only in
+//! their messages become one; and an object has a budget of events ([`correlator`]). Events are a courtesy:
+//! one that cannot be written is logged, and no work fails for it.
 
 mod correlator;
 #[cfg(test)]

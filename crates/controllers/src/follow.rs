@@ -1,6 +1,6 @@
 //! The changes of a resource type, as they happen.
 
-use cache::watch::{Request, Start, goes_on};
+use cache::watch::{Request, Start, resubscribe_after};
 use cache::{Cache, Cursor, Error, Resource, Update};
 use std::sync::{Arc, Mutex, PoisonError};
 use tasks::{Ended, Name, Task};
@@ -14,8 +14,8 @@ pub(crate) enum From {
     Now,
 }
 
-/// Reports the changes of a type until it is gone, the cache is closed, or the task is dropped. Where it starts is settled before this
-/// returns. After a report that panicked, a reset and all objects are reported.
+/// Reports the changes of a type until it is gone, the cache is closed, or the task is dropped. Where it
+/// starts is settled before this returns. After a report that panicked, a reset and all objects are reported.
 pub(crate) fn follow(
     cache: &Arc<Cache>,
     resource: Arc<Resource>,
@@ -29,8 +29,8 @@ pub(crate) fn follow(
     on_change(cache, resource, move || cursor.advance(&mut report))
 }
 
-/// Calls a function now and whenever a type has changed, until it is gone, the cache is closed, or the task is dropped. A function that
-/// panicked is called again after a pause.
+/// Calls a function now and whenever a type has changed, until it is gone, the cache is closed, or the task
+/// is dropped. A function that panicked is called again after a pause.
 pub(crate) fn on_change(
     cache: &Arc<Cache>,
     resource: Arc<Resource>,
@@ -41,7 +41,7 @@ pub(crate) fn on_change(
         let (cache, resource, act) = (cache.clone(), resource.clone(), act.clone());
         async move {
             let what = resource.spec().prefix();
-            while goes_on(what, watch(&cache, &resource, &act).await).await {}
+            while resubscribe_after(what, watch(&cache, &resource, &act).await).await {}
             Ended::Done
         }
     })

@@ -1,9 +1,10 @@
-//! The controller `garbage-collector-controller`: deletes what no owner needs any more, and sees to the dependents of what is deleted.
+//! The controller `garbage-collector-controller`: deletes what no owner needs any more, and sees to the
+//! dependents of what is deleted.
 //!
-//! The [graph] has every object that has owners, from the index records of the cache. It says what to look at; [collect] looks at an
-//! object and decides by the newest state: whether an owner is there is looked up in the cache by the reference to it. An owner that
-//! is referred to by a kind or version that is not served keeps its dependents; they are looked at again when something else is
-//! served.
+//! The [graph] has every object that has owners, from the index records of the cache. It says what to look
+//! at; [collect] looks at an object and decides by the newest state: whether an owner is there is looked up
+//! in the cache by the reference to it. An owner that is referred to by a kind or version that is not served
+//! keeps its dependents; they are looked at again when something else is served.
 
 mod collect;
 mod find;
@@ -91,7 +92,8 @@ impl Collector {
     }
 }
 
-/// The types whose objects can be collected, by their prefixes in the store: each with the first version that is announced.
+/// The types whose objects can be collected, by their prefixes in the store: each with the first version that
+/// is announced.
 fn followable(catalog: &Catalog) -> HashMap<Arc<str>, (Arc<Served>, Arc<Resource>)> {
     let mut types: HashMap<Arc<str>, _> = HashMap::new();
     for served in catalog.served() {

@@ -1,7 +1,8 @@
 //! Which of several servers runs the controllers: the one that holds a Lease.
 //!
-//! The holder renews the Lease every few seconds. Another server takes it when it is released, or when it has seen no renewal for the
-//! Lease's duration, by its own clock: clocks of servers need not agree. A holder that cannot renew ends its controllers before that.
+//! The holder renews the Lease every few seconds. Another server takes it when it is released, or when it has
+//! seen no renewal for the Lease's duration, by its own clock: clocks of servers need not agree. A holder
+//! that cannot renew ends its controllers before that.
 //!
 //! 1. Controllers run only within [`DEADLINE`] of the beginning of a successful renewal.
 //! 2. Another server waits for [`DURATION`] after it has seen a renewal, which is later than its beginning.
@@ -39,7 +40,8 @@ const DURATION: Duration = Duration::from_secs(15);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The pause between two tries.
 const RETRY: Duration = Duration::from_secs(2);
-/// Pauses of servers without the Lease are up to this much longer, so that not all of them ask at the same time.
+/// Pauses of servers without the Lease are up to this much longer, so that not all of them ask at the same
+/// time.
 const JITTER: f64 = 1.2;
 /// The duration of a released Lease, in seconds.
 const RELEASED: i64 = 1;

@@ -1,11 +1,13 @@
-//! The controller `legacy-serviceaccount-token-cleaner-controller`: removes tokens that were made with their accounts and are not used.
+//! The controller `legacy-serviceaccount-token-cleaner-controller`: removes tokens that were made with their
+//! accounts and are not used.
 //!
-//! Such tokens are in Secrets that their accounts list. One that no pod mounts and nobody used for a year is marked as invalid, which
-//! refuses the token; after another year its Secret is removed. The server notes uses since the day that a config map names, so
-//! nothing is done before that day is a year ago. Days change once a day, and so often this looks.
+//! Such tokens are in Secrets that their accounts list. One that no pod mounts and nobody used for a year is
+//! marked as invalid, which refuses the token; after another year its Secret is removed. The server notes
+//! uses since the day that a config map names, so nothing is done before that day is a year ago. Days change
+//! once a day, and so often this looks.
 
 use crate::objects::{annotation, decode, unless_changed};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::token_secrets::{ACCOUNT_NAME, ACCOUNT_UID, TYPE, lists};
 use crate::{Context, Controller};
 use auth::service_account::{INVALID_SINCE, LAST_USED};
@@ -64,7 +66,7 @@ struct Cleaner {
 impl Reconcile for Cleaner {
     type Key = ();
 
-    async fn reconcile(&self, (): &()) -> Result<Again, Status> {
+    async fn reconcile(&self, (): &()) -> Result<RequeueAfter, Status> {
         self.clean(Time::now()).await?;
         Ok(Some(Duration::from_secs(DAY.unsigned_abs())))
     }
@@ -104,7 +106,8 @@ impl Cleaner {
         Ok(day.and_then(start_of))
     }
 
-    /// Marks or removes a Secret if its token is not used. `mounted` has the Secrets that pods mount, by namespace.
+    /// Marks or removes a Secret if its token is not used. `mounted` has the Secrets that pods mount, by
+    /// namespace.
     async fn clean_one(
         &self,
         secret: &Entry,

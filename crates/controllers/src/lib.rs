@@ -1,16 +1,19 @@
 //! The loops that make a control plane complete: what the stock controller manager does for the API itself.
 //!
-//! A controller is a file and a row of [`CONTROLLERS`]. It follows the changes of some resource types (`follow`), puts what may have to
-//! be done into a `queue`, and works that off, a bounded number at a time, through the in-process client: as the service account that
-//! it is in the reference, with the roles of that account. It reads from the cache, and keeps what it derives from there small.
+//! A controller is a file and a row of [`CONTROLLERS`]. It follows the changes of some resource types
+//! (`follow`), puts what may have to be done into a `queue`, and works that off, a bounded number at a time,
+//! through the in-process client: as the service account that it is in the reference, with the roles of that
+//! account. It reads from the cache, and keeps what it derives from there small.
 //!
-//! 1. **Level, not edge.** A key says what to look at; what is to be done follows from the newest state. A start looks at everything.
+//! 1. **Level, not edge.** A key says what to look at; what is to be done follows from the newest state. A
+//!    start looks at everything.
 //! 2. **Nothing is given up.** What fails is tried again, with growing pauses.
-//! 3. **Nobody falls alone.** A step that panics counts as failed. A controller that panics is started again ([`Supervisor`]), and so is what
-//!    tells it of changes: with all objects, so that no change is lost.
+//! 3. **Nobody falls alone.** A step that panics counts as failed. A controller that panics is started again
+//!    ([`Supervisor`]), and so is what tells it of changes: with all objects, so that no change is lost.
 //! 4. **Idle is free.** Between changes everything sleeps; there are no periodic rounds over all objects.
 //!
-//! Several servers over one store have one active instance among them ([`Leadership`]).
+//! Several servers over one store have one active instance among them ([`Leadership`]). Two loops belong to each
+//! server instead, and are no controllers: [`event_expiry`] and [`service_repair`].
 
 mod aggregation;
 mod bootstrap_signer;
@@ -18,6 +21,7 @@ mod certificates;
 mod claim_protection;
 mod context;
 mod default_accounts;
+pub mod event_expiry;
 mod events;
 mod follow;
 mod garbage;
@@ -31,6 +35,7 @@ mod quota_status;
 mod root_ca;
 mod selection;
 mod service_cidrs;
+pub mod service_repair;
 mod supervisor;
 #[cfg(test)]
 mod testing;

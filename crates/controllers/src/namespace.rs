@@ -1,14 +1,18 @@
-//! The controller `namespace-controller`: empties a namespace that is being deleted, and removes its finalizer in the end.
+//! The controller `namespace-controller`: empties a namespace that is being deleted, and removes its
+//! finalizer in the end.
 //!
-//! A look at a namespace deletes the objects of all types in it, those that are not needed to end pods properly only when its pods
-//! are gone ([`content`]), says in its conditions what is left and why ([`conditions`]), and when nothing is left, removes the finalizer
-//! `kubernetes`. While something is left, a task waits until it is gone, and the next look follows at once; without that, a
-//! look follows some time later.
+//! A look at a namespace deletes the objects of all types in it, those that are not needed to end pods
+//! properly only when its pods are gone ([`content`]), says in its conditions what is left and why
+//! ([`conditions`]), and when nothing is left, removes the finalizer `kubernetes`. While something is left, a
+//! task waits until it is gone, and the next look follows at once; without that, a look follows some time
+//! later.
 //!
-//! 1. A look is about one namespace by its uid. A namespace that was made again under the same name is not touched: writes
-//!    carry the resource version that was read, and objects are deleted only while the namespace is the same.
-//! 2. A write that was admitted before the namespace was marked can be committed after its end. Those objects are found by a look
-//!    after the time that a request can take: they are older than the namespace that is there, if one is.
+//! 1. A look is about one namespace by its uid. A namespace that was made again under the same name is not
+//!    touched: writes carry the resource version that was read, and objects are deleted only while the
+//!    namespace is the same.
+//! 2. A write that was admitted before the namespace was marked can be committed after its end. Those objects
+//!    are found by a look after the time that a request can take: they are older than the namespace that is
+//!    there, if one is.
 
 mod conditions;
 mod content;
@@ -16,7 +20,7 @@ mod content;
 mod tests;
 
 use crate::follow::{From, follow};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use cache::watch::{Request, Start};
 use cache::{Entry, Filter, Resource, Update};
@@ -42,7 +46,8 @@ const NAME: &str = "namespace-controller";
 const FINALIZER: &str = "kubernetes";
 /// So many namespaces are emptied at a time.
 const AT_ONCE: usize = 10;
-/// When to look for objects that were committed after the end of their namespace: after the longest time of a request.
+/// When to look for objects that were committed after the end of their namespace: after the longest time of a
+/// request.
 const STRAGGLERS: Duration = Duration::from_secs(65);
 
 async fn run(context: Context) {
@@ -84,11 +89,11 @@ struct Namespaces {
 impl Reconcile for Namespaces {
     type Key = Text;
 
-    async fn reconcile(&self, name: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         match self.namespaces.lookup("", name).map_err(registry::status)? {
             Some(found) if found.is_deleting() => match self.terminate(name).await {
-                // It went while this was at it.
+                // The namespace was deleted while its content was being deleted.
                 Err(error) if error.reason == Reason::NotFound => Ok(None),
                 outcome => outcome,
             },
@@ -98,7 +103,7 @@ impl Reconcile for Namespaces {
 }
 
 impl Namespaces {
-    async fn terminate(&self, name: &Text) -> Result<Again, Status> {
+    async fn terminate(&self, name: &Text) -> Result<RequeueAfter, Status> {
         let address = Address::core("namespaces", "").named(name);
         let mut namespace = map(self.client.get(address).await?)?;
         if !object_meta::is_deleting(&namespace) {
@@ -140,7 +145,8 @@ impl Namespaces {
             (None, Some(seconds)) => return Ok(Some(Duration::from_secs(seconds / 2 + 1))),
             (None, None) => {}
         }
-        // What was on its way to the store when the types were looked at is there now: the conditions were written after it.
+        // What was on its way to the store when the types were looked at is there now: the conditions were
+        // written after it.
         if self.content.is_any(name).await {
             return Ok(Some(Duration::ZERO));
         }
@@ -187,7 +193,8 @@ async fn emptied(resource: &Arc<Resource>, namespace: &str) {
     std::future::pending().await
 }
 
-/// Removes the finalizer of this controller from a namespace. The others are in the order of their names then.
+/// Removes the finalizer of this controller from a namespace. The others are in the order of their names
+/// then.
 fn finalize(namespace: &mut Map) {
     let finalizers: BTreeSet<String> = v1::Namespace::of(namespace)
         .spec()

@@ -28,7 +28,8 @@ pub(crate) fn annotate(object: &mut Map, key: &'static str, value: &str) {
     }
 }
 
-/// What became of a write that is needless if the object was changed or removed meanwhile: then a later look decides.
+/// What became of a write that is needless if the object was changed or removed meanwhile: then a later look
+/// decides.
 pub(crate) fn unless_changed<T>(outcome: Result<T, Status>) -> Result<(), Status> {
     match outcome {
         Err(error) if matches!(error.reason, Reason::Conflict | Reason::NotFound) => Ok(()),

@@ -1,7 +1,7 @@
 //! What a controller has to look at: keys, each once, when its time has come, a bounded number at a time.
 //!
-//! A key that is added while it is worked on is looked at once more afterwards, so nothing that happened meanwhile is missed. What
-//! fails is looked at again after a pause that grows with each failure in a row.
+//! A key that is added while it is worked on is looked at once more afterwards, so nothing that happened
+//! meanwhile is missed. What fails is looked at again after a pause that grows with each failure in a row.
 
 use crate::Context;
 use schema::Status;
@@ -24,24 +24,24 @@ const TERM_LOOK: Duration = Duration::from_secs(1);
 /// Failures of a key are logged from here on: most things that go wrong once are writes that cross.
 const LOGGED_FROM: u32 = 3;
 
-/// What a queue holds.
+/// A key of a work queue.
 pub(crate) trait Key: Clone + Debug + Eq + Ord + Hash + Send + 'static {}
 
 impl<K: Clone + Debug + Eq + Ord + Hash + Send + 'static> Key for K {}
 
-/// When a key is to be looked at again without a change; `None` for never.
-pub(crate) type Again = Option<Duration>;
+/// The time after which a key is reconciled again although nothing has changed; `None` for never.
+pub(crate) type RequeueAfter = Option<Duration>;
 
-/// What is done with a key.
+/// A controller's reconcile function.
 pub(crate) trait Reconcile: Send + Sync + 'static {
-    /// What its queue holds.
+    /// The key of its work queue.
     type Key: Key;
 
-    /// Brings what a key names to where it should be.
-    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Again, Status>> + Send;
+    /// Brings the object that a key names to its desired state.
+    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<RequeueAfter, Status>> + Send;
 }
 
-/// What is to be looked at.
+/// A work queue: the keys that are to be reconciled.
 pub(crate) struct Queue<K> {
     state: Mutex<State<K>>,
     added: Notify,
@@ -71,17 +71,17 @@ impl<K: Key> Default for Queue<K> {
 }
 
 impl<K: Key> Queue<K> {
-    /// A key to look at now.
+    /// Adds a key that is due immediately.
     pub(crate) fn add(&self, key: K) {
         self.add_at(key, Instant::now());
     }
 
-    /// Keys to look at now.
+    /// Adds keys that are due immediately.
     pub(crate) fn extend(&self, keys: impl IntoIterator<Item = K>) {
         keys.into_iter().for_each(|key| self.add(key));
     }
 
-    /// A key to look at after a time, or earlier if it is added for that.
+    /// Adds a key that is due after a time; the earliest due time of a key counts.
     pub(crate) fn add_after(&self, key: K, after: Duration) {
         self.add_at(key, Instant::now() + after);
     }
@@ -98,7 +98,8 @@ impl<K: Key> Queue<K> {
         self.lock().due.len()
     }
 
-    /// Works keys off, so many at a time, for as long as this is polled. No step begins after the term of the server.
+    /// Works keys off, so many at a time, for as long as this is polled. No step begins after the term of the
+    /// server.
     pub(crate) async fn work<R: Reconcile<Key = K>>(
         &self,
         context: &Context,
@@ -148,7 +149,7 @@ impl<K: Key> Queue<K> {
     }
 
     /// A key was worked on.
-    fn finish(&self, context: &Context, key: K, outcome: Result<Again, Status>) {
+    fn finish(&self, context: &Context, key: K, outcome: Result<RequeueAfter, Status>) {
         let mut state = self.lock();
         let added = state.running.remove(&key).flatten();
         let again = match outcome {

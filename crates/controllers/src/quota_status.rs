@@ -1,13 +1,14 @@
 //! The controller `resourcequota-controller`: keeps what resource quotas say is used of them true.
 //!
-//! Admission charges quotas, and never gives anything back. This loop counts what the objects of a namespace use, with the writes that
-//! are under way, and corrects the quotas of the namespace: at the start, which repairs what a crash left; when a quota is made, is
-//! removed or asks for other limits; when an object that a quota counts is removed, ends or uses something else; and some time after
-//! a write was charged and given up. Between those it sleeps.
+//! Admission charges quotas, and never gives anything back. This loop counts what the objects of a namespace
+//! use, with the writes that are under way, and corrects the quotas of the namespace: at the start, which
+//! repairs what a crash left; when a quota is made, is removed or asks for other limits; when an object that
+//! a quota counts is removed, ends or uses something else; and some time after a write was charged and given
+//! up. Between those it sleeps.
 
 use crate::context::FIELD_MANAGER;
 use crate::follow::{From, follow};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
@@ -25,7 +26,8 @@ pub(crate) const CONTROLLER: Controller =
     Controller { name: NAME, alias: "resourcequota", account: NAME, run: |context| Box::pin(run(context)) };
 
 const NAME: &str = "resourcequota-controller";
-/// How long a write that was charged and given up stays charged: the time in which the reference counts all quotas again.
+/// How long a write that was charged and given up stays charged: the time in which the reference counts all
+/// quotas again.
 const SYNC_PERIOD: Duration = Duration::from_secs(300);
 /// How long changes of a namespace are collected.
 const COLLECT: Duration = Duration::from_millis(20);
@@ -123,7 +125,7 @@ impl QuotaStatus {
 impl Reconcile for QuotaStatus {
     type Key = Text;
 
-    async fn reconcile(&self, namespace: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, namespace: &Text) -> Result<RequeueAfter, Status> {
         self.follow_counted();
         let began = Instant::now();
         let again = self.quotas.recompute(&self.cache, namespace, &self.writer).await?;

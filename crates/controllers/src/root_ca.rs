@@ -1,10 +1,10 @@
-//! The controller `root-ca-certificate-publisher-controller`: every namespace has a config map with the authority by which pods verify
-//! the server.
+//! The controller `root-ca-certificate-publisher-controller`: every namespace has a config map with the
+//! authority by which pods verify the server.
 
 use crate::default_accounts::is_late;
 use crate::objects::{annotate, annotation, decode};
 use crate::per_namespace::{Namespaces, is_active};
-use crate::queue::{Again, Reconcile};
+use crate::queue::{Reconcile, RequeueAfter};
 use crate::{Authority, Context, Controller};
 use cache::{Entry, Resource};
 use object::{Map, Text, Value};
@@ -53,7 +53,7 @@ struct Publisher {
 impl Reconcile for Publisher {
     type Key = Text;
 
-    async fn reconcile(&self, namespace: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, namespace: &Text) -> Result<RequeueAfter, Status> {
         if !is_active(&self.namespaces, namespace) {
             return Ok(None);
         }

@@ -15,8 +15,8 @@ pub struct Selection {
 pub struct Unknown(String);
 
 impl Selection {
-    /// Adds entries, with commas between them: `*` for all, a name or an old name for one, with `-` before it for not that one, `-*`
-    /// for none.
+    /// Adds entries, with commas between them: `*` for all, a name or an old name for one, with `-` before it
+    /// for not that one, `-*` for none.
     pub fn add(&mut self, list: &str) -> Result<(), Unknown> {
         let entries = self.entries.get_or_insert_default();
         for entry in list.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {

@@ -1,9 +1,9 @@
-//! The controller `service-cidr-controller`: a ServiceCIDR stays while services have addresses that only it covers, by a finalizer, and
-//! says whether it is ready.
+//! The controller `service-cidr-controller`: a ServiceCIDR stays while services have addresses that only it
+//! covers, by a finalizer, and says whether it is ready.
 
 use crate::follow::{From, follow};
 use crate::objects::time_left;
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller, EventType, Recorder, Subject};
 use allocation::AddressRange;
 use auth::stored;
@@ -123,7 +123,7 @@ const IN_USE: Ready = Ready {
 impl Reconcile for ServiceCidrs {
     type Key = Text;
 
-    async fn reconcile(&self, name: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         let Some(entry) = self.cidrs.lookup("", name).map_err(registry::status)? else { return Ok(None) };
         let cidr = read(&entry)?;
         let outcome =
@@ -136,7 +136,7 @@ impl Reconcile for ServiceCidrs {
 }
 
 impl ServiceCidrs {
-    async fn keep(&self, cidr: &Map, entry: &Entry) -> Result<Again, Status> {
+    async fn keep(&self, cidr: &Map, entry: &Entry) -> Result<RequeueAfter, Status> {
         if !is_protected(cidr) {
             let patch = format!(r#"{{"metadata":{{"finalizers":["{FINALIZER}"]}}}}"#);
             self.patch(entry.name(), &patch).await?;
@@ -150,7 +150,7 @@ impl ServiceCidrs {
         Ok(None)
     }
 
-    async fn delete(&self, cidr: &Map, name: &str) -> Result<Again, Status> {
+    async fn delete(&self, cidr: &Map, name: &str) -> Result<RequeueAfter, Status> {
         if !self.can_go(cidr, name).await? {
             self.say(cidr, name, &IN_USE).await?;
             return Ok(None);

@@ -3,7 +3,7 @@
 use crate::bootstrap_signer::is_token;
 use crate::follow::{From, follow};
 use crate::objects::unless_changed;
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use auth::BootstrapSecret;
 use cache::{Resource, Update};
@@ -49,7 +49,7 @@ struct Cleaner {
 impl Reconcile for Cleaner {
     type Key = Text;
 
-    async fn reconcile(&self, name: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         let namespace = BootstrapSecret::NAMESPACE;
         let Ok(Some(entry)) = self.secrets.lookup(namespace, name) else { return Ok(None) };
         let Some(end) = BootstrapSecret::read(&entry).ok().and_then(|secret| secret.expiration()) else {

@@ -1,14 +1,15 @@
-//! The controller `serviceaccount-token-controller`: fills Secrets of the type `kubernetes.io/service-account-token`, and removes them with
-//! their accounts.
+//! The controller `serviceaccount-token-controller`: fills Secrets of the type
+//! `kubernetes.io/service-account-token`, and removes them with their accounts.
 //!
-//! Such a Secret names its account. It gets a token that is valid for as long as both are there, the authority by which the server is
-//! verified, and its namespace; what is missing there later comes back. In the reference this is the only controller that has no account of
-//! its own: it acts as the controller manager.
+//! Such a Secret names its account. It gets a token that is valid for as long as both are there, the
+//! authority by which the server is verified, and its namespace; what is missing there later comes back. In
+//! the reference this is the only controller that has no account of its own: it acts as the controller
+//! manager.
 
 use crate::context::FIELD_MANAGER;
 use crate::follow::{From, follow};
 use crate::objects::{annotate, annotation, decode, unless_changed};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Authority, Context, Controller};
 use auth::SystemIdentity;
 use auth::service_account::{LegacyGrant, Reference};
@@ -127,7 +128,7 @@ struct Tokens {
 impl Reconcile for Tokens {
     type Key = Key;
 
-    async fn reconcile(&self, key: &Key) -> Result<Again, Status> {
+    async fn reconcile(&self, key: &Key) -> Result<RequeueAfter, Status> {
         match key {
             Key::Secret { namespace, name } => {
                 // What cannot be read is left to people.

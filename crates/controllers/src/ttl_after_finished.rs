@@ -1,8 +1,9 @@
-//! The controller `ttl-after-finished-controller`: deletes jobs some time after they finished, if they say after how long.
+//! The controller `ttl-after-finished-controller`: deletes jobs some time after they finished, if they say
+//! after how long.
 
 use crate::follow::{From, follow};
 use crate::objects::time_left;
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use auth::stored;
 use cache::{Entry, Update};
@@ -60,7 +61,7 @@ impl Reconcile for Jobs {
     type Key = Key;
 
     /// Deletes a job whose time has come: the newest state of the job decides that.
-    async fn reconcile(&self, (namespace, name): &Key) -> Result<Again, Status> {
+    async fn reconcile(&self, (namespace, name): &Key) -> Result<RequeueAfter, Status> {
         let address = Address::v1("batch", "jobs", namespace).named(name);
         let job = match self.client.get(address).await {
             Err(error) if error.reason == Reason::NotFound => return Ok(None),

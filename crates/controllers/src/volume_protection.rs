@@ -1,8 +1,9 @@
-//! The controller `persistentvolume-protection-controller`: a volume that is bound to a claim stays until it is not, by a finalizer.
+//! The controller `persistentvolume-protection-controller`: a volume that is bound to a claim stays until it
+//! is not, by a finalizer.
 
 use crate::follow::{From, follow};
 use crate::objects::{add_finalizer, remove_finalizer};
-use crate::queue::{Again, Queue, Reconcile};
+use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use auth::stored;
 use cache::{Entry, Update};
@@ -54,7 +55,7 @@ struct Volumes {
 impl Reconcile for Volumes {
     type Key = Text;
 
-    async fn reconcile(&self, name: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         let address = Address::core("persistentvolumes", "").named(name);
         let change = |volume: &mut Map| match step(volume) {
             Some(Step::Protect) => add_finalizer(volume, FINALIZER),

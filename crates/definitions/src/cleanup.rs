@@ -1,4 +1,5 @@
-//! The end of a definition: all objects of its kind are deleted, and when they are gone, the definition goes too.
+//! The end of a definition: all objects of its kind are deleted, and when they are gone, the definition goes
+//! too.
 
 use crate::conditions::{self, Condition};
 use crate::definition::{FINALIZER, conditions_of};
@@ -35,8 +36,8 @@ struct Failure {
     message: String,
 }
 
-/// Deletes the objects of a definition's kind, and removes its finalizer when they are gone. It is done when the definition is gone, or does not
-/// wait for that any more.
+/// Deletes the objects of a definition's kind, and removes its finalizer when they are gone. It is done when
+/// the definition is gone, or does not wait for that any more.
 pub(crate) async fn run(client: Client, sources: Arc<Sources>, name: Text) {
     let mut pause = FIRST_PAUSE;
     while let Err(error) = step(&client, &sources, &name).await {

@@ -1,8 +1,10 @@
 //! The author's webhook between versions.
 //!
-//! 1. What it answers is checked as the reference checks it: every object comes back, in its place, in the version that was asked for, and
-//!    is the same object. Of its metadata, labels and annotations alone can be others.
-//! 2. **Everything is bounded**: a review by 30 s, its answer by a multiple of what was sent. Many objects go in several reviews.
+//! 1. What it answers is checked as the reference checks it: every object comes back, in its place, in the
+//!    version that was asked for, and is the same object. Of its metadata, labels and annotations alone can
+//!    be others.
+//! 2. **Everything is bounded**: a review by 30 s, its answer by a multiple of what was sent. Many objects go
+//!    in several reviews.
 //! 3. A webhook that fails costs the requests that need a conversion, and no others.
 
 mod answer;

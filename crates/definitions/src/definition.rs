@@ -1,4 +1,5 @@
-//! What of a definition matters to names, conditions and serving, read from its stored bytes, and where schemas are found.
+//! What of a definition matters to names, conditions and serving, read from its stored bytes, and where
+//! schemas are found.
 
 use crate::conditions;
 use auth::stored::{self, decode_part};

@@ -1,11 +1,15 @@
-//! The loop that serves definitions: it follows them, gives them names, has the registry serve their kinds, and writes their status.
+//! The loop that serves definitions: it follows them, gives them names, has the registry serve their kinds,
+//! and writes their status.
 //!
-//! 1. A kind is served before its definition says so, and it is served in another form only when the spec or the names have changed.
-//! 2. Names belong to the definition that got them first. While a write that accepts names is under way, they are taken.
+//! 1. A kind is served before its definition says so, and it is served in another form only when the spec or
+//!    the names have changed.
+//! 2. Names belong to the definition that got them first. While a write that accepts names is under way, they
+//!    are taken.
 //! 3. A definition that cannot be served is logged, and is not in the way of others.
-//! 4. After a panic, all definitions are looked at anew, and those that are gone since are not served any more: `installed` never lacks
-//!    a kind that the registry may serve.
-//! 5. There is no polling: the loop sleeps until a definition changes, or a write or the end of a kind's objects is done.
+//! 4. After a panic, all definitions are looked at anew, and those that are gone since are not served any
+//!    more: `installed` never lacks a kind that the registry may serve.
+//! 5. There is no polling: the loop sleeps until a definition changes, or a write or the end of a kind's
+//!    objects is done.
 
 use crate::cleanup::{self, DEFINITIONS};
 use crate::conditions;
@@ -15,7 +19,7 @@ use crate::handled::Handled;
 use crate::kind::{self, Sources, kind_of};
 use crate::names::Taken;
 use auth::SystemIdentity;
-use cache::watch::{Request, Start, goes_on};
+use cache::watch::{Request, Start, resubscribe_after};
 use cache::{Cursor, Entry, Update};
 use kinds::{NonStructural, object_meta};
 use object::{Map, Text, Value};
@@ -70,7 +74,8 @@ struct Installed {
     is_terminating: bool,
     /// Whether it could be served.
     is_served: bool,
-    /// Whether its schemas are structural; not known of those that were served at the start, whose conditions say it.
+    /// Whether its schemas are structural; not known of those that were served at the start, whose conditions
+    /// say it.
     structure: Option<Structure>,
 }
 
@@ -96,7 +101,8 @@ enum Done {
 }
 
 impl Definitions {
-    /// The definitions of a registry, whose writers wait for them by `handled`. Their conversion webhooks are reached through `clients`.
+    /// The definitions of a registry, whose writers wait for them by `handled`. Their conversion webhooks are
+    /// reached through `clients`.
     pub fn new(registry: &Arc<Registry>, handled: Handled, clients: Clients) -> Self {
         let definitions = handled.definitions().clone();
         Self {
@@ -164,14 +170,15 @@ impl Definitions {
                 if is_again {
                     definitions.begin_anew();
                 }
-                while goes_on("definitions", definitions.follow().await).await {}
+                while resubscribe_after("definitions", definitions.follow().await).await {}
                 Ended::Done
             }
         };
         tasks::spawn(Name::Definitions, work)
     }
 
-    /// Gives up the work under way and forgets everything but what is served: the next step looks at all definitions, and at what is served.
+    /// Gives up the work under way and forgets everything but what is served: the next step looks at all
+    /// definitions, and at what is served.
     fn begin_anew(&mut self) {
         self.tasks = JoinSet::new();
         self.writes.clear();
@@ -277,7 +284,8 @@ impl Definitions {
             true => self.handled.note(name, definition.revision),
             false => self.write(&definition, status),
         }
-        // The end goes by the conditions: a kind that is served has to be established by them first, because there may be objects.
+        // The end goes by the conditions: a kind that is served has to be established by them first, because
+        // there may be objects.
         let may_end = definition.is_to_be_cleaned_up && (is_settled || !is_served);
         if may_end && self.ending.insert(name.clone()) {
             let (client, sources, name) = (self.client.clone(), self.sources.clone(), name.clone());
@@ -288,8 +296,8 @@ impl Definitions {
         }
     }
 
-    /// The names that the definitions of a group have, or, but for the one that asks, are about to have. Nothing if that asks for none that it
-    /// does not have.
+    /// The names that the definitions of a group have, or, but for the one that asks, are about to have.
+    /// Nothing if that asks for none that it does not have.
     fn taken(&self, definition: &Definition) -> Taken<'_> {
         let group = self.groups.get(&definition.group).filter(|_| definition.lacks_names());
         let about_to_have = |name: &Text| self.writes.get(name).filter(|_| *name != definition.name);
@@ -429,7 +437,8 @@ enum Error {
 }
 
 impl Installed {
-    /// What is served while a form is installed: perhaps that, perhaps another. It is installed again after a step that did not end.
+    /// What is served while a form is installed: perhaps that, perhaps another. It is installed again after a
+    /// step that did not end.
     fn unknown(form: &Form) -> Self {
         let form = Form { uid: Text::default(), ..form.clone() };
         Self { form, is_terminating: false, is_served: false, structure: None }

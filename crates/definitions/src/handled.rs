@@ -1,5 +1,5 @@
-//! Lets the writer of a definition wait until the kind is served as it says, and its status says so: a create of an object can follow at
-//! once, and after a delete of the definition it is refused at once.
+//! Lets the writer of a definition wait until the kind is served as it says, and its status says so: a create
+//! of an object can follow at once, and after a delete of the definition it is refused at once.
 
 use crate::{GROUP, RESOURCE};
 use admission::{Attributes, Reservation, Settled};

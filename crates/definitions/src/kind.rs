@@ -133,7 +133,8 @@ fn plain(
     }
 }
 
-/// The compiled schema of a version. Without one, and where unknown fields are kept everywhere, objects are kept as they are.
+/// The compiled schema of a version. Without one, and where unknown fields are kept everywhere, objects are
+/// kept as they are.
 fn structural(
     spec: CustomResourceDefinitionSpec<'_>,
     version: CustomResourceDefinitionVersion<'_>,
@@ -185,7 +186,8 @@ fn scale_fields(scale: CustomResourceSubresourceScale<'_>) -> ScaleFields {
     }
 }
 
-/// The selectable fields, which the cache indexes. An object that lacks one has the default that the storage version gives it.
+/// The selectable fields, which the cache indexes. An object that lacks one has the default that the storage
+/// version gives it.
 fn fields(version: CustomResourceDefinitionVersion<'_>, storage: &Node) -> Vec<SelectableField> {
     let fields = version.selectable_fields().iter().filter_map(|field| {
         let path = JsonPath::parse(field.json_path()).ok()?;
@@ -207,7 +209,8 @@ fn fields(version: CustomResourceDefinitionVersion<'_>, storage: &Node) -> Vec<S
     fields.collect()
 }
 
-/// The values that defaults give a field, by the part of its path that an object has: none of it first, all of it last.
+/// The values that defaults give a field, by the part of its path that an object has: none of it first, all
+/// of it last.
 fn defaults(steps: &[&str], root: &Node) -> Vec<(Text, Text)> {
     let mut values = Vec::with_capacity(steps.len() + 1);
     let mut node = Some(root);
@@ -228,7 +231,8 @@ fn defaults(steps: &[&str], root: &Node) -> Vec<(Text, Text)> {
     values
 }
 
-/// With a status subresource, the object itself does not write the status, and the status does not write the spec.
+/// With a status subresource, the object itself does not write the status, and the status does not write the
+/// spec.
 fn resets() -> Vec<(Text, Set)> {
     let of = |field: &'static str| [[Element::field(field)].as_slice()].into_iter().collect::<Set>();
     vec![(Text::EMPTY, of("status")), (Text::known("status"), of("spec"))]

@@ -1,7 +1,7 @@
 //! AES-GCM and AES-CBC, as the reference stores them.
 //!
-//! GCM: a nonce of 12 bytes, the data, a tag of 16 bytes; the context is authenticated with them. CBC: an initialization vector of 16
-//! bytes, then the data with the padding of PKCS#7; nothing is authenticated.
+//! GCM: a nonce of 12 bytes, the data, a tag of 16 bytes; the context is authenticated with them. CBC: an
+//! initialization vector of 16 bytes, then the data with the padding of PKCS#7; nothing is authenticated.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,

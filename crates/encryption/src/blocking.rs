@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task;
 
-/// Runs a future on the runtime and waits for its answer. `None` if it takes longer than the limit, or if the runtime ends.
+/// Runs a future on the runtime and waits for its answer. `None` if it takes longer than the limit, or if the
+/// runtime ends.
 ///
-/// The caller may be a worker of a runtime with several threads, or any other thread. On the only thread of the same runtime the
-/// future cannot run, and the answer is `None` after the limit.
+/// The caller may be a worker of a runtime with several threads, or any other thread. On the only thread of
+/// the same runtime the future cannot run, and the answer is `None` after the limit.
 pub(crate) fn wait<T: Send + 'static>(
     handle: &Handle,
     limit: Duration,
@@ -26,7 +27,8 @@ pub(crate) fn wait<T: Send + 'static>(
     answer
 }
 
-/// Calls a function that blocks. On a worker of a runtime, another thread takes over the worker's other tasks.
+/// Calls a function that blocks. On a worker of a runtime, another thread takes over the worker's other
+/// tasks.
 pub(crate) fn off_worker<T>(function: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => task::block_in_place(function),

@@ -65,7 +65,8 @@ impl fmt::Debug for NamedKey {
     }
 }
 
-/// Whether the file is read again while the server runs: then the names of KMS providers must be unique in all cases.
+/// Whether the file is read again while the server runs: then the names of KMS providers must be unique in
+/// all cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reload {
     Never,

@@ -1,11 +1,12 @@
 //! The KMS provider, version 2: values are encrypted here, with a seed that a plugin encrypted.
 //!
-//! The plugin is asked for its status all the time ([`Plugin::check`]). A seed is made when the first status comes, and a new one whenever
-//! the plugin names another key: writes never wait for the plugin. Reads do, once for each seed that is not known yet.
+//! The plugin is asked for its status all the time ([`Plugin::check`]). A seed is made when the first status
+//! comes, and a new one whenever the plugin names another key: writes never wait for the plugin. Reads do,
+//! once for each seed that is not known yet.
 //!
 //! 1. The seed that writes was encrypted by the key that the last good status names.
-//! 2. While the plugin fails, the last seed writes for [`Timing::seed_life`]; from then on writes fail. So whoever changes the key and waits
-//!    that long knows that nothing is written with the old one.
+//! 2. While the plugin fails, the last seed writes for [`Timing::seed_life`]; from then on writes fail. So
+//!    whoever changes the key and waits that long knows that nothing is written with the old one.
 //! 3. Reads of known seeds do not need the plugin.
 
 mod api;
@@ -53,8 +54,8 @@ pub(crate) struct Timing {
     pub(crate) good_for: Duration,
     /// How long a failure is.
     pub(crate) bad_for: Duration,
-    /// How long readers are told of a call that failed, without another call: of the same key, or, where the plugin did not
-    /// answer at all, of any key.
+    /// How long readers are told of a call that failed, without another call: of the same key, or, where the
+    /// plugin did not answer at all, of any key.
     pub(crate) failed_for: Duration,
 }
 
@@ -112,7 +113,8 @@ struct Writing {
 }
 
 impl Plugin {
-    /// A plugin that listens on a socket. It is asked once at once, and then for as long as it is in use. Has to be called on a runtime.
+    /// A plugin that listens on a socket. It is asked once at once, and then for as long as it is in use. Has
+    /// to be called on a runtime.
     pub(crate) async fn start(name: &str, socket: String, timeout: Duration, timing: Timing) -> Arc<Self> {
         let plugin = Arc::new(Self {
             name: name.to_owned(),
@@ -190,8 +192,8 @@ impl Plugin {
         Ok(Decrypted { value, freshness })
     }
 
-    /// Whether the plugin is well, as its status says; a recent answer is repeated. A plugin with another key than before encrypts a
-    /// new seed.
+    /// Whether the plugin is well, as its status says; a recent answer is repeated. A plugin with another key
+    /// than before encrypts a new seed.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let mut probe = self.probe.lock().await;
         if let Some((at, counts_for, answer)) = &probe.last
@@ -261,7 +263,8 @@ impl Plugin {
         }
     }
 
-    /// Lets the seed write on if it was encrypted by this key, and makes another one otherwise. After a failure everything is as before.
+    /// Lets the seed write on if it was encrypted by this key, and makes another one otherwise. After a
+    /// failure everything is as before.
     async fn rotate(&self, key_id: &str) -> Result<(), String> {
         // The life of a seed is counted from before the calls.
         let until = Instant::now() + self.timing.seed_life;

@@ -1,17 +1,22 @@
-//! Encryption at rest: `--encryption-provider-config` as the reference has it, and its envelopes byte for byte, so that either server
-//! reads what the other one wrote.
+//! Encryption at rest: `--encryption-provider-config` as the reference has it, and its envelopes byte for
+//! byte, so that either server reads what the other one wrote.
 //!
-//! [`Encryption`] is the configuration: which resources are encrypted, by which providers. A [`Transform`] encrypts and decrypts the
-//! values of one resource. Both follow the file when it changes, if they are asked to.
+//! [`Encryption`] is the configuration: which resources are encrypted, by which providers. A [`Transform`]
+//! encrypts and decrypts the values of one resource. Both follow the file when it changes, if they are asked
+//! to.
 //!
-//! 1. **The first provider writes, each one reads.** A value that another one than the first wrote is [`Freshness::Stale`], and so is
-//!    one that is not encrypted though it should be: it is to be written again, even if nothing else changed.
-//! 2. **A value belongs to its key.** AES-GCM and KMS authenticate the key of the store with the value: the value of one object cannot be
-//!    put in the place of another one's. The formats of secretbox and AES-CBC do not, and AES-CBC does not notice a change either.
-//! 3. **Secrets stay inside.** No error, log line or debug form has a key or plain data. The bytes of keys are overwritten when they
-//!    are no longer used; the copies that the file's decoder and the transport of a plugin make are not.
-//! 4. **Bounded.** A write never calls a plugin. A read calls it for a key that is not known, if it may wait ([`Patience`]), at most once at a
-//!    time for each key, and no longer than the provider's time-out. A failure is repeated to other readers for a moment, without a call.
+//! 1. **The first provider writes, each one reads.** A value that another one than the first wrote is
+//!    [`Freshness::Stale`], and so is one that is not encrypted though it should be: it is to be written
+//!    again, even if nothing else changed.
+//! 2. **A value belongs to its key.** AES-GCM and KMS authenticate the key of the store with the value: the
+//!    value of one object cannot be put in the place of another one's. The formats of secretbox and AES-CBC
+//!    do not, and AES-CBC does not notice a change either.
+//! 3. **Secrets stay inside.** No error, log line or debug form has a key or plain data. The bytes of keys
+//!    are overwritten when they are no longer used; the copies that the file's decoder and the transport of a
+//!    plugin make are not.
+//! 4. **Bounded.** A write never calls a plugin. A read calls it for a key that is not known, if it may wait
+//!    ([`Patience`]), at most once at a time for each key, and no longer than the provider's time-out. A
+//!    failure is repeated to other readers for a moment, without a call.
 //!
 //! Where encrypted values are stored, and that stale ones are written again, is for the caller.
 
@@ -50,7 +55,8 @@ const HEALTH_CHECK: &str = "kms-providers";
 pub enum Freshness {
     /// By the first provider, with its first key.
     Current,
-    /// By another provider or key, or not encrypted while it should be: to be written again, even if nothing else changed.
+    /// By another provider or key, or not encrypted while it should be: to be written again, even if nothing
+    /// else changed.
     Stale,
 }
 
@@ -82,8 +88,8 @@ impl fmt::Debug for Decrypted {
 /// How the configuration is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `--encryption-provider-config-automatic-reload`: the file is read again when it changes. One that cannot be used, or whose
-    /// plugins are not healthy, is logged, and what was there before stays.
+    /// `--encryption-provider-config-automatic-reload`: the file is read again when it changes. One that
+    /// cannot be used, or whose plugins are not healthy, is logged, and what was there before stays.
     pub automatic_reload: bool,
 }
 
@@ -107,9 +113,9 @@ impl Encryption {
 
     /// Reads the file of `--encryption-provider-config`.
     ///
-    /// KMS plugins are called once before this returns, and from then on by tasks of the runtime, which end with the last clone. A
-    /// plugin that does not answer is no error: its values cannot be written or read until it does. Must not be called on the only
-    /// thread of that runtime.
+    /// KMS plugins are called once before this returns, and from then on by tasks of the runtime, which end
+    /// with the last clone. A plugin that does not answer is no error: its values cannot be written or read
+    /// until it does. Must not be called on the only thread of that runtime.
     pub fn load(path: &Path, options: Options, runtime: &Handle) -> Result<Self, Error> {
         Self::load_with(path, options, runtime, Timing::default(), reload::Timing::default())
     }
@@ -147,14 +153,14 @@ impl Encryption {
         Self { shared: Arc::new(Shared { current, options }) }
     }
 
-    /// The transform of a resource's values. The group is the one that the resource is stored under: events are `events` of the group
-    /// `""`, whatever API they came by.
+    /// The transform of a resource's values. The group is the one that the resource is stored under: events
+    /// are `events` of the group `""`, whatever API they came by.
     pub fn for_resource(&self, group: &str, resource: &str) -> Transform {
         Transform { shared: self.shared.clone(), group: group.into(), resource: resource.into() }
     }
 
-    /// The health check of the KMS plugins, for `/readyz` and `/healthz` but not for `/livez`. There is none without plugins, unless
-    /// the file may change.
+    /// The health check of the KMS plugins, for `/readyz` and `/healthz` but not for `/livez`. There is none
+    /// without plugins, unless the file may change.
     pub fn health_check(&self) -> Option<HealthCheck> {
         let is_needed = self.shared.options.automatic_reload || self.shared.current().has_plugins();
         is_needed.then(|| HealthCheck { shared: self.shared.clone() })
@@ -172,13 +178,15 @@ impl Shared {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts another configuration in place. What is under way goes on with the old one, whose plugins are disconnected after that.
+    /// Puts another configuration in place. What is under way goes on with the old one, whose plugins are
+    /// disconnected after that.
     fn replace(&self, loaded: Loaded) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
     }
 }
 
-/// Encrypts and decrypts the values of one resource, as the configuration says at that moment. Clones are cheap.
+/// Encrypts and decrypts the values of one resource, as the configuration says at that moment. Clones are
+/// cheap.
 #[derive(Clone)]
 pub struct Transform {
     shared: Arc<Shared>,
@@ -187,7 +195,8 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// What is stored for a value. The context is the key that it is stored under, as in `/registry/secrets/default/a`.
+    /// What is stored for a value. The context is the key that it is stored under, as in
+    /// `/registry/secrets/default/a`.
     pub fn encrypt(&self, context: &[u8], plain: &[u8]) -> Result<Bytes, Error> {
         match self.shared.current().resources().find(&self.group, &self.resource) {
             Some(chain) => chain.encrypt(context, plain),
@@ -195,7 +204,8 @@ impl Transform {
         }
     }
 
-    /// The value that was stored under a key. A value that is not encrypted is returned as it is, without a copy.
+    /// The value that was stored under a key. A value that is not encrypted is returned as it is, without a
+    /// copy.
     pub fn decrypt(&self, context: &[u8], stored: Bytes) -> Result<Decrypted, Error> {
         self.decrypt_with(context, stored, Patience::Wait)
     }

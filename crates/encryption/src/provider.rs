@@ -1,8 +1,8 @@
 //! The providers of one resource: which of them reads a value, and which writes it.
 //!
-//! A stored value begins with the prefix of its provider, and with the name of the key where the provider has named keys. The first
-//! provider writes. Each provider whose prefix fits may read: two of them may have the same prefix, when keys move from one to
-//! the other.
+//! A stored value begins with the prefix of its provider, and with the name of the key where the provider has
+//! named keys. The first provider writes. Each provider whose prefix fits may read: two of them may have the
+//! same prefix, when keys move from one to the other.
 
 use std::sync::Arc;
 

@@ -39,7 +39,8 @@ struct Refused {
     until: Instant,
 }
 
-/// Puts the file's configuration in place whenever it is another. What cannot be used is logged, and what was there before stays.
+/// Puts the file's configuration in place whenever it is another. What cannot be used is logged, and what was
+/// there before stays.
 pub(crate) async fn follow(path: PathBuf, shared: Weak<Shared>, kms_timing: kms::Timing, timing: Timing) {
     let mut refused: Option<Refused> = None;
     loop {

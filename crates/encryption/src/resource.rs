@@ -49,8 +49,8 @@ impl Resources {
         of_group.or_else(|| self.0.get(any_group)?.get(any_resource))
     }
 
-    /// The providers of exactly this name, to be added to. An error if an earlier entry has all resources of the group, or all that
-    /// there are: this one would have no effect.
+    /// The providers of exactly this name, to be added to. An error if an earlier entry has all resources of
+    /// the group, or all that there are: this one would have no effect.
     pub(crate) fn entry(&mut self, name: &GroupResource) -> Result<&mut Chain, String> {
         let (any_group, any_resource) = GroupResource::ANY;
         for group in [name.group.as_str(), any_group] {

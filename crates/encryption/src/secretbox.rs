@@ -1,4 +1,5 @@
-//! XSalsa20 and Poly1305 as in NaCl's secretbox: a nonce of 24 bytes, a tag of 16 bytes, the data. The context is not authenticated.
+//! XSalsa20 and Poly1305 as in NaCl's secretbox: a nonce of 24 bytes, a tag of 16 bytes, the data. The
+//! context is not authenticated.
 
 use crypto_secretbox::aead::AeadInPlace;
 use crypto_secretbox::{KeyInit, Nonce, Tag, XSalsa20Poly1305};

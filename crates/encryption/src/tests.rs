@@ -51,8 +51,8 @@ impl Given {
     }
 }
 
-/// A configuration with these providers of some resources, as in `secrets configmaps: aesgcm a/7, identity`. A key is a name and the
-/// number that each of its bytes is.
+/// A configuration with these providers of some resources, as in `secrets configmaps: aesgcm a/7, identity`.
+/// A key is a name and the number that each of its bytes is.
 fn configuration(entries: &[&str]) -> String {
     let mut text =
         "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n".to_owned();

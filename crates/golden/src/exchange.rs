@@ -30,7 +30,8 @@ pub(crate) struct Client<'a> {
     target: &'a Target,
     token: &'a str,
     idle: Option<Connection>,
-    /// Whether something was awaited in vain. The steps behind that are likely to wait for the same, and ask only once.
+    /// Whether something was awaited in vain. The steps behind that are likely to wait for the same, and ask
+    /// only once.
     gave_up: bool,
 }
 
@@ -126,8 +127,8 @@ impl<'a> Client<'a> {
         headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Sends a request, and reads the head of its answer. A kept connection that the server has closed in the meantime
-    /// is no failure.
+    /// Sends a request, and reads the head of its answer. A kept connection that the server has closed in the
+    /// meantime is no failure.
     fn send(
         &mut self,
         method: &str,
@@ -232,8 +233,8 @@ fn body_bytes(body: &RawValue, variables: &Variables) -> Vec<u8> {
     }
 }
 
-/// The text of a JSON value in the form in which it was sent when the answers were recorded: with a blank after each
-/// comma and colon, and in ASCII. Some messages quote a piece of what was sent.
+/// The text of a JSON value in the form in which it was sent when the answers were recorded: with a blank
+/// after each comma and colon, and in ASCII. Some messages quote a piece of what was sent.
 fn spaced(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + json.len() / 4);
     let (mut in_string, mut escaped) = (false, false);
@@ -259,7 +260,8 @@ fn spaced(json: &str) -> String {
     text
 }
 
-/// A path as it goes over the wire: characters that a path cannot have are escaped, and what is escaped already stays so.
+/// A path as it goes over the wire: characters that a path cannot have are escaped, and what is escaped
+/// already stays so.
 fn escaped(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -60,7 +60,8 @@ impl Variables {
         }
     }
 
-    /// `value` with the saved numbers that [`normal`] leaves in texts, because they are too short to be unique.
+    /// `value` with the saved numbers that [`normal`] leaves in texts, because they are too short to be
+    /// unique.
     pub(crate) fn fill_short(&self, value: &Value) -> Value {
         let left = self.saved.iter().filter(|(_, saved)| is_number(saved) && !is_unique(saved));
         let short = Self { namespace: "{ns}".into(), run: "{run}".into(), saved: left.cloned().collect() };
@@ -199,8 +200,8 @@ fn replaced(text: &str, piece: fn(&str) -> Option<usize>, by: &str) -> String {
     result
 }
 
-/// The length of what `text` begins with, if that has the form: `N` a digit, `X` a small hexadecimal digit, `A` a small
-/// letter or a digit, everything else itself.
+/// The length of what `text` begins with, if that has the form: `N` a digit, `X` a small hexadecimal digit,
+/// `A` a small letter or a digit, everything else itself.
 fn form(text: &str, form: &str) -> Option<usize> {
     let fits = |(byte, form): (u8, u8)| match form {
         b'N' => byte.is_ascii_digit(),

@@ -53,8 +53,8 @@ pub struct Summary {
     pub scenarios: usize,
 }
 
-/// Runs `scenarios`, `at_once` of them at a time, as the administrator whose token is given; `report` is called with each as soon
-/// as it is done. The outcomes are in the order of the scenarios.
+/// Runs `scenarios`, `at_once` of them at a time, as the administrator whose token is given; `report` is
+/// called with each as soon as it is done. The outcomes are in the order of the scenarios.
 pub fn replay(
     target: &Target,
     token: &str,
@@ -196,7 +196,8 @@ fn run_scenario(target: &Target, token: &str, scenario: &Scenario, run: &str) ->
     outcome
 }
 
-/// The scenario's namespace, and the service account that pods in it need. When that fails, the steps show it.
+/// The scenario's namespace, and the service account that pods in it need. When that fails, the steps show
+/// it.
 fn prepare(client: &mut Client<'_>, scenario: &Scenario, namespace: &str) {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let _ = client.create("/api/v1/namespaces", &object);
@@ -239,7 +240,8 @@ fn namespace(scenario: &str, run: &str) -> String {
     format!("{}-{run}", name.trim_matches('-'))
 }
 
-/// What makes names unique to a run, and within it to a scenario: some use the same names for what is not in a namespace.
+/// What makes names unique to a run, and within it to a scenario: some use the same names for what is not in
+/// a namespace.
 struct Run([char; 3]);
 
 impl Run {

@@ -1,7 +1,8 @@
 //! The list of steps that may differ for now. It can only get shorter: a step that holds has to leave it.
 //!
-//! A line is a scenario, the numbers of its steps (`3,5-7`, counted from zero), and what they wait for, with tabs between
-//! them. A scenario can have several lines. Blank lines and lines that start with `#` do not count.
+//! A line is a scenario, the numbers of its steps (`3,5-7`, counted from zero), and what they wait for, with
+//! tabs between them. A scenario can have several lines. Blank lines and lines that start with `#` do not
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -68,7 +69,8 @@ impl Waiting {
         }
     }
 
-    /// The list for these outcomes: all steps that differ, with the reason that this list has for them, or `?`.
+    /// The list for these outcomes: all steps that differ, with the reason that this list has for them, or
+    /// `?`.
     pub fn list(&self, outcomes: &[Outcome]) -> String {
         let mut text = String::new();
         for outcome in outcomes {

@@ -1,4 +1,5 @@
-//! The webhook that recorded exchanges about admission name: `webhook.py` beside the file, on a port of its own.
+//! The webhook that recorded exchanges about admission name: `webhook.py` beside the file, on a port of its
+//! own.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;

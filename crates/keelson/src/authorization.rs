@@ -1,13 +1,14 @@
 //! What users may do, by the flags of a run: the modes of authorization.
 
-mod config;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use auth::abac::Abac;
+use auth::config::authorization::{
+    Authorizers, DEFAULT_AUTHORIZED_TTL, DEFAULT_UNAUTHORIZED_TTL, WebhookEntry,
+};
 use auth::node::Node;
 use auth::rbac::Rbac;
 use auth::{AlwaysAllow, AlwaysDeny, Authorize, Authorizer, webhook};
@@ -15,10 +16,9 @@ use cache::Cache;
 use object::quote::quote;
 use outbound::Backoff;
 
-use crate::access::{Error, read};
+use crate::authentication::{Error, read};
 use crate::options::{AuthorizationOptions, AuthorizationWebhookOptions, Options};
 use crate::reload;
-use config::{Authorizers, DEFAULT_AUTHORIZED_TTL, DEFAULT_UNAUTHORIZED_TTL, WebhookEntry};
 
 /// The modes of authorization when none are given.
 const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];
@@ -151,7 +151,8 @@ fn webhook_of_flags(options: &AuthorizationWebhookOptions) -> Result<WebhookEntr
     Ok(WebhookEntry { kubeconfig, config })
 }
 
-/// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server; those of the start stay.
+/// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server; those
+/// of the start stay.
 fn configured(
     path: &Path,
     mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, Error>,

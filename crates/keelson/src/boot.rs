@@ -1,10 +1,11 @@
-//! Creates the system objects at startup: system namespaces, the service `kubernetes` with its endpoints, the service CIDR,
-//! system priority classes, the identity lease of this server, three config maps that clients read, the default roles and bindings, the
-//! defaults of flow control, and an APIService for every version that is served.
+//! Creates the system objects at startup: system namespaces, the service `kubernetes` with its endpoints, the
+//! service CIDR, system priority classes, the identity lease of this server, three config maps that clients
+//! read, the default roles and bindings, the defaults of flow control, and an APIService for every version
+//! that is served.
 //!
-//! Each part is a post-start hook with a name, which is also its check in `/livez` and `/readyz`. Existing objects are not
-//! changed, except for fields about this process, for roles and bindings that lack something ([`rbac`]), and for defaults that the
-//! server keeps ([`flow_control`], [`api_services`]).
+//! Each part is a post-start hook with a name, which is also its check in `/livez` and `/readyz`. Existing
+//! objects are not changed, except for fields about this process, for roles and bindings that lack something
+//! ([`rbac`]), and for defaults that the server keeps ([`flow_control`], [`api_services`]).
 
 mod api_services;
 mod authentication_info;
@@ -24,9 +25,9 @@ use std::time::Duration;
 use auth::SystemIdentity;
 use object::time::Time;
 use object::{Map, Value};
+use pki::Cluster;
 use registry::{Address, Client, Registry};
 use schema::{Status, json};
-use server::pki::Cluster;
 use store::Revision;
 use tasks::{Ended, Name, Task};
 use tokio::task::JoinSet;
@@ -57,7 +58,8 @@ pub(crate) struct SystemValues {
     pub(crate) services: ServiceOptions,
     /// The authorities of client certificates, in PEM.
     pub(crate) client_authority: String,
-    /// What servers behind this one need to know of the proxies that it trusts: keys and values of a config map.
+    /// What servers behind this one need to know of the proxies that it trusts: keys and values of a config
+    /// map.
     pub(crate) proxy: Vec<(&'static str, String)>,
     /// Whether flow schemas decide about requests, and so say whether they can.
     pub(crate) priority_and_fairness: bool,
@@ -129,8 +131,8 @@ impl Hooks {
         self.all.iter().all(|hook| hook.is_done())
     }
 
-    /// Creates all objects, does `then`, renews the identity lease, removes those of servers that are gone, and keeps the service and what
-    /// servers behind this one need to know until the process ends.
+    /// Creates all objects, does `then`, renews the identity lease, removes those of servers that are gone,
+    /// and keeps the service and what servers behind this one need to know until the process ends.
     pub(crate) async fn run(&self, registry: &Arc<Registry>, values: &SystemValues, then: impl FnOnce()) {
         let mut boot = Boot::new(registry, values);
         if boot.is_served(flow_control::SCHEMAS) && boot.is_served(flow_control::LEVELS) {
@@ -209,16 +211,16 @@ impl Hooks {
     }
 }
 
-/// Takes this server off the endpoints of the service, and off the list of servers that share its store. Those that go on do not
-/// wait for the end of its lifetime there.
+/// Takes this server off the endpoints of the service, and off the list of servers that share its store.
+/// Those that go on do not wait for the end of its lifetime there.
 pub(crate) async fn withdraw(registry: &Arc<Registry>, values: &SystemValues) -> Result<(), Status> {
     let Some(peers) = &values.peers else { return Ok(()) };
     peers.leave();
     Boot::new(registry, values).endpoints().await
 }
 
-/// Drops the history of the first start of a store, which no client has seen: as in the reference, no watch can start before
-/// its end.
+/// Drops the history of the first start of a store, which no client has seen: as in the reference, no watch
+/// can start before its end.
 async fn forget(registry: &Registry) {
     let cache = registry.cache();
     if let Err(error) = cache.forget(cache.committed()).await {
@@ -344,7 +346,8 @@ impl Boot<'_> {
         self.create(Address::core("configmaps", "kube-system"), &text).await
     }
 
-    /// Where new nodes find the server, and how they verify it; a controller signs it. One that is there stays as it is.
+    /// Where new nodes find the server, and how they verify it; a controller signs it. One that is there
+    /// stays as it is.
     async fn cluster_info(&self) -> Result<(), Status> {
         let Some(cluster) = &self.values.cluster_info else { return Ok(()) };
         let text = format!(
@@ -367,8 +370,8 @@ impl Boot<'_> {
         false
     }
 
-    /// Creates an object unless it exists. One that cannot be read exists too: what it says is lost when it is made anew, so
-    /// that is left to people.
+    /// Creates an object unless it exists. One that cannot be read exists too: what it says is lost when it
+    /// is made anew, so that is left to people.
     async fn create(&self, address: Address<'static>, text: &str) -> Result<(), Status> {
         if !self.is_served(address) {
             return Ok(());

@@ -8,7 +8,7 @@ use crate::data_dir::DataDir;
 use crate::options::Options;
 use controllers::CertificateAuthority;
 use kinds::x509::SigningRequest;
-use server::pki::{self, ADMIN_USER, Kubeconfig, Names, Order, Pair, Pki, ServiceAccountKey, Signer, Token};
+use pki::{ADMIN_USER, Kubeconfig, Names, Order, Pair, Pki, ServiceAccountKey, Signer, Token};
 use server::tls::{self, Files};
 
 /// Why there is no serving certificate.
@@ -32,7 +32,8 @@ pub(crate) struct Certificates {
     names: FurtherNames,
 }
 
-/// The authority that signs certificate signing requests. Its files are read for each of them, so they may change.
+/// The authority that signs certificate signing requests. Its files are read for each of them, so they may
+/// change.
 pub(crate) enum ClusterAuthority {
     /// That of the data directory.
     Own(Pki),
@@ -115,8 +116,8 @@ impl Certificates {
         }
     }
 
-    /// Reads or makes the certificates, and writes the kubeconfig if its content has changed. Blocking. After an error, which an authority is
-    /// that is not valid by the clock, everything is as it was.
+    /// Reads or makes the certificates, and writes the kubeconfig if its content has changed. Blocking. After
+    /// an error, which an authority is that is not valid by the clock, everything is as it was.
     pub(crate) fn load(&self) -> Result<Loaded, Error> {
         let mut names = Names::of_this_host(self.names.service).with_address(self.address.ip());
         names.addresses.extend(self.names.advertised);
@@ -145,8 +146,8 @@ impl Certificates {
         Ok(Loaded { serving, client_authority: material.authority, authority, token: material.token })
     }
 
-    /// The authority that signs certificate signing requests: the given one, or that of the data directory. `None` if only
-    /// certificates of other authorities are given, whose keys are not known.
+    /// The authority that signs certificate signing requests: the given one, or that of the data directory.
+    /// `None` if only certificates of other authorities are given, whose keys are not known.
     pub(crate) fn cluster_authority(&self, options: &Options) -> Result<Option<ClusterAuthority>, Error> {
         let given = options.signing.certificate.clone().zip(options.signing.key.clone());
         let authority = match given {
@@ -158,8 +159,8 @@ impl Certificates {
         Ok(Some(authority))
     }
 
-    /// The key of service account tokens in the data directory, which is made by a first start. Blocking, and to be called before
-    /// [`load`](Self::load).
+    /// The key of service account tokens in the data directory, which is made by a first start. Blocking, and
+    /// to be called before [`load`](Self::load).
     pub(crate) fn service_account_key(&self) -> Result<ServiceAccountKey, Error> {
         let key = self.own.service_account_key()?;
         if let Some(what) = &key.made {

@@ -1,5 +1,5 @@
-//! The components that `componentstatuses` shows: the controller manager and the scheduler, asked at their usual ports of this host,
-//! and the store, which goes by the name of the reference's.
+//! The components that `componentstatuses` shows: the controller manager and the scheduler, asked at their
+//! usual ports of this host, and the store, which goes by the name of the reference's.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

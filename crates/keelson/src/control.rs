@@ -1,7 +1,7 @@
 //! The control socket of a data directory: what a command asks of the server that uses it.
 //!
-//! It is the file `control` in the data directory, for its owner alone. A request is one line. `backup` is answered by a backup of
-//! the store, with values as they lie there (encrypted ones stay so).
+//! It is the file `control` in the data directory, for its owner alone. A request is one line. `backup` is
+//! answered by a backup of the store, with values as they lie there (encrypted ones stay so).
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Read as _, Write as _};
@@ -60,7 +60,8 @@ impl Control {
     }
 }
 
-/// Removes the socket of a data directory whose store this process has locked; one that is in the way shows when it is opened.
+/// Removes the socket of a data directory whose store this process has locked; one that is in the way shows
+/// when it is opened.
 pub(crate) fn remove(data_dir: &DataDir) {
     fs::remove_file(data_dir.control()).ok();
 }
@@ -83,7 +84,8 @@ fn answer(connection: UnixStream, store: &dyn Store) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks the server that uses a data directory for a backup; `None` if there is no such server. Reads from what is returned time out.
+/// Asks the server that uses a data directory for a backup; `None` if there is no such server. Reads from
+/// what is returned time out.
 pub(crate) fn request_backup(data_dir: &DataDir) -> io::Result<Option<UnixStream>> {
     let connected =
         Address::of(&data_dir.control()).and_then(|address| address.with(|path| UnixStream::connect(path)));

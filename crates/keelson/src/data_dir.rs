@@ -8,12 +8,14 @@
 //! memory       the directory was only ever used with objects in memory
 //! ```
 //!
-//! 1. Everything in it belongs to its owner alone. The process makes files so ([`make_private`]); what is found open to
-//!    others is closed to them.
-//! 2. The store is made first. A directory with other parts and without a store has lost it, unless it says `memory`.
-//! 3. Keys are made next, and before anything is written to the store. A store with objects and without keys has lost them
-//!    ([`Stores::pki`](crate::storage::Stores::pki)).
-//! 4. A server has a shared lock on the directory for as long as it runs. A command that replaces keys has it alone ([`DataDir::lock_alone`]).
+//! 1. Everything in it belongs to its owner alone. The process makes files so ([`make_private`]); what is
+//!    found open to others is closed to them.
+//! 2. The store is made first. A directory with other parts and without a store has lost it, unless it says
+//!    `memory`.
+//! 3. Keys are made next, and before anything is written to the store. A store with objects and without keys
+//!    has lost them ([`Stores::pki`](crate::storage::Stores::pki)).
+//! 4. A server has a shared lock on the directory for as long as it runs. A command that replaces keys has it
+//!    alone ([`DataDir::lock_alone`]).
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::{self, ErrorKind};

@@ -3,8 +3,8 @@
 //! A row of [`table::FLAGS`] has the name of a flag, its value type, and its effect. Parsing, `--help`, the
 //! suggestion for a misspelt name and the warning about a flag that has no effect yet all read that table.
 //!
-//! Forms: `--name=value`, `--name value`, and for switches also `--name` alone; `-v 4`, `-v=4`, `-v4`. An underscore in
-//! a name counts as a hyphen. Of a repeated flag the last value counts.
+//! Forms: `--name=value`, `--name value`, and for switches also `--name` alone; `-v 4`, `-v=4`, `-v4`. An
+//! underscore in a name counts as a hyphen. Of a repeated flag the last value counts.
 
 mod admission;
 mod etcd;
@@ -19,7 +19,6 @@ pub(crate) mod value;
 use crate::options::{Options, Show};
 
 pub(crate) use runtime_config::RuntimeConfig;
-pub(crate) use service_accounts::url_fault;
 pub(crate) use value::switch;
 
 /// One flag.
@@ -131,7 +130,8 @@ pub(crate) enum Error {
     Positional { argument: String },
     #[error("{given} is given without {missing}: a certificate and its key belong together")]
     Half { given: &'static str, missing: &'static str },
-    /// `--feature-gates`, `--runtime-config`, `--service-account-*`, `--oidc-*` or those of admission, with the message of the reference.
+    /// `--feature-gates`, `--runtime-config`, `--service-account-*`, `--oidc-*` or those of admission, with
+    /// the message of the reference.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,7 +1,7 @@
 //! The health checks, by the names and in the order of the reference.
 //!
-//! A check of a component that Keelson has calls that component. The reference has further post-start hooks; their checks pass
-//! here once this server's own hooks are done.
+//! A check of a component that Keelson has calls that component. The reference has further post-start hooks;
+//! their checks pass here once this server's own hooks are done.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ const HOOKS: &[&str] = &[
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
-/// The hook of the reference that starts to follow the configuration of encryption; it comes before the others.
+/// The hook of the reference that starts to follow the configuration of encryption; it comes before the
+/// others.
 const ENCRYPTION_RELOAD: &str = "poststarthook/start-encryption-provider-config-automatic-reload";
 
 /// What there is to check of encryption.
@@ -115,7 +116,8 @@ fn own_prefixes() -> HashSet<String> {
     specs.into_iter().map(|spec| spec.prefix().to_owned()).collect()
 }
 
-/// Whether the server knows all that it decides by: the cache follows its store, and every object of a built-in kind can be decrypted.
+/// Whether the server knows all that it decides by: the cache follows its store, and every object of a
+/// built-in kind can be decrypted.
 fn informers(cache: &Cache, own: &HashSet<String>) -> Result<(), String> {
     if let Some(task) = tasks::failing(Counts::Ready).into_iter().next() {
         return Err(task);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use object::quote::quote;
-use server::pki::{self, Client, Cluster, Kubeconfig, Pki};
+use pki::{Client, Cluster, Kubeconfig, Pki};
 
 use crate::flags::value;
 

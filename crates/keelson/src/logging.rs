@@ -37,6 +37,7 @@ const OWN_CRATES: &[&str] = &[
     "object",
     "openapi",
     "outbound",
+    "pki",
     "registry",
     "schema",
     "server",

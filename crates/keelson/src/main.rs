@@ -1,13 +1,12 @@
 //! The binary: flags, start and stop. Everything it serves comes from other crates.
 
-mod access;
+mod authentication;
 mod authorization;
 mod boot;
 mod certificates;
 mod components;
 mod control;
 mod data_dir;
-mod event_expiry;
 mod flags;
 mod health;
 mod kubeconfig;
@@ -20,7 +19,6 @@ mod plugins;
 mod reload;
 mod run;
 mod service_accounts;
-mod service_repair;
 mod storage;
 
 use std::io::Write as _;

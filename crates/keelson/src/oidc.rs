@@ -1,12 +1,11 @@
 //! Issuers of tokens, and anonymous requests: `--oidc-*` and `--authentication-config`.
 
-mod config;
-
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::Anonymous;
+use auth::config::authentication::{Authentication, Rules};
 use auth::jwt::Algorithm;
 use auth::oidc::{Issuers, Prepared};
 use object::quote::quote;
@@ -18,10 +17,9 @@ use schema::views::apiserver::v1beta1::{
 use tasks::{Ended, Name, Task};
 use tokio::time::{Instant, sleep};
 
-use crate::access::{Error, read};
+use crate::authentication::{Error, read};
 use crate::options::{OidcOptions, Options};
 use crate::reload;
-use config::{Authentication, Rules};
 
 /// How often it is asked whether new issuers are ready.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -36,7 +34,8 @@ pub(crate) struct Started {
     pub(crate) anonymous: Option<Anonymous>,
 }
 
-/// The issuers of the flags or of a file, which is read again when it changes. `audiences` are those of the server.
+/// The issuers of the flags or of a file, which is read again when it changes. `audiences` are those of the
+/// server.
 pub(crate) fn start(options: &Options, audiences: &[String]) -> Result<Started, Error> {
     let rules = Rules {
         disallowed: options.service_accounts.issuers(),

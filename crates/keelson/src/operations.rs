@@ -1,9 +1,9 @@
-//! The commands on what servers have stored: `keelson backup`, `keelson restore`, `keelson migrate`, `keelson doctor`; and on their keys:
-//! `keelson renew-authority`, `keelson renew-service-account-key`.
+//! The commands on what servers have stored: `keelson backup`, `keelson restore`, `keelson migrate`, `keelson
+//! doctor`; and on their keys: `keelson renew-authority`, `keelson renew-service-account-key`.
 //!
-//! Each takes the flags of the server, and works on what a server with these flags would: the data directory, or the etcd that
-//! they name. Entries travel in the layout of the embedded store, encrypted where that is ([`Source`]), so that a backup of either
-//! store can be restored to either.
+//! Each takes the flags of the server, and works on what a server with these flags would: the data directory,
+//! or the etcd that they name. Entries travel in the layout of the embedded store, encrypted where that is
+//! ([`Source`]), so that a backup of either store can be restored to either.
 
 mod arguments;
 mod backup;
@@ -22,7 +22,6 @@ use std::path::PathBuf;
 
 use arguments::{Arguments, Own};
 use progress::Progress;
-use server::pki;
 use source::Source;
 use store::Key;
 

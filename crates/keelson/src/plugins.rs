@@ -12,7 +12,7 @@ use schema::view::View as _;
 use schema::views::apiserver::v1::AdmissionConfiguration;
 use schema::{Limits, Shape, config_file, yaml};
 
-use crate::access::{Error, read};
+use crate::authentication::{Error, read};
 use crate::options::{AdmissionOptions, Options};
 
 const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1alpha1"];

@@ -10,8 +10,8 @@ use tokio::sync::Mutex;
 /// How often a file is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Calls `changed` with the new content of a file whenever it is another. What it refuses, and a file that cannot be read, is
-/// logged once, and what was there before stays.
+/// Calls `changed` with the new content of a file whenever it is another. What it refuses, and a file that
+/// cannot be read, is logged once, and what was there before stays.
 pub(crate) fn on_change(
     path: &Path,
     content: Vec<u8>,

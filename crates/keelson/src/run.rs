@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use allocation::{PortRecord, Services};
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
-use controllers::{CertificateAuthority, Leadership, Supervisor};
+use controllers::{CertificateAuthority, Leadership, Supervisor, event_expiry, service_repair};
 use definitions::conversion::Clients;
 use definitions::{Definitions, Handled};
 use encryption::Encryption;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use pki::Cluster;
 use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Duplicate, Endpoint};
-use server::pki::Cluster;
 use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
 use server::{Lifecycle, Limits, Phase, Server, StartError};
@@ -25,20 +25,18 @@ use tasks::{Name, Task};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
-use crate::access::{self, AuthorityFiles};
+use crate::authentication::{self, AuthorityFiles};
 use crate::authorization;
 use crate::boot::{self, Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::components::LocalComponents;
 use crate::control::{self, Control};
 use crate::data_dir::{self, DataDir};
-use crate::event_expiry;
 use crate::health;
 use crate::kubelets;
 use crate::options::{LogFormat, Options, ServiceOptions};
 use crate::plugins;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
-use crate::service_repair;
 use crate::storage::{self, Stores};
 
 /// File descriptors that are reserved for other uses than connections.
@@ -68,7 +66,7 @@ pub(crate) enum Error {
     #[error(transparent)]
     Health(#[from] Duplicate),
     #[error(transparent)]
-    Access(#[from] access::Error),
+    Authentication(#[from] authentication::Error),
     #[error(transparent)]
     Storage(#[from] storage::Error),
     #[error(transparent)]
@@ -146,7 +144,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let files = AuthorityFiles::read(options)?;
     let backends = kubelets::backends(&options.kubelets)?;
-    let authenticators = access::authenticators(options, &files, &loaded, &cache, tokens)?;
+    let authenticators = authentication::authenticators(options, &files, &loaded, &cache, tokens)?;
     let shared = plugins::shared(options, &cache)?;
     let services = services(options, &cache, stores.port_record(options)?)?;
     let handled =
@@ -172,7 +170,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
         protocols: options.protocols,
-        client_authorities: access::announced_authorities(options, &loaded.client_authority),
+        client_authorities: authentication::announced_authorities(options, &loaded.client_authority),
     })?;
     let (authority, authority_receiver) = watch::channel(Arc::from(loaded.authority.as_str()));
     let interval = certificates.refresh_interval();
@@ -380,7 +378,8 @@ fn external(options: &Options, advertise: IpAddr, port: u16) -> String {
     }
 }
 
-/// What `cluster-info` tells new nodes: how to reach the server, and how to verify it. None if nobody would sign it.
+/// What `cluster-info` tells new nodes: how to reach the server, and how to verify it. None if nobody would
+/// sign it.
 fn cluster_info(
     options: &Options,
     certificates: &Certificates,
@@ -402,7 +401,7 @@ fn advertised(bound: IpAddr) -> IpAddr {
     if !bound.is_unspecified() && !bound.is_loopback() {
         return bound;
     }
-    let own = server::pki::Names::of_this_host(bound).addresses;
+    let own = pki::Names::of_this_host(bound).addresses;
     let usable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified() && address.is_ipv4();
     own.into_iter().find(usable).unwrap_or(bound)
 }

@@ -39,7 +39,8 @@ pub(crate) struct ServiceAccounts {
 }
 
 impl ServiceAccounts {
-    /// Reads the keys, or takes that of the data directory. `external` is the address of the server for its clients.
+    /// Reads the keys, or takes that of the data directory. `external` is the address of the server for its
+    /// clients.
     pub(crate) fn load(
         options: &Options,
         certificates: &Certificates,
@@ -95,8 +96,8 @@ impl ServiceAccounts {
     }
 }
 
-/// Notes the day of the last use of a legacy token at its Secret. It can do so once the registry is there, which needs the methods of
-/// authentication itself.
+/// Notes the day of the last use of a legacy token at its Secret. It can do so once the registry is there,
+/// which needs the methods of authentication itself.
 #[derive(Clone, Default)]
 pub(crate) struct LastUses(Arc<OnceLock<Weak<Registry>>>);
 

@@ -12,7 +12,7 @@ use allocation::PortRecord;
 use cache::{Cache, Spec};
 use encryption::Encryption;
 use layout::{Record, Sealed};
-use server::pki::Pki;
+use pki::Pki;
 use store::embedded::{self, Embedded};
 use store::memory::Memory;
 use store::{Coded, InvalidKey, Revision, Store};
@@ -20,9 +20,9 @@ use tokio::runtime::Handle;
 
 use crate::boot::Peers;
 use crate::data_dir::{self, DataDir};
-use crate::event_expiry;
 use crate::health;
 use crate::options::{EncryptionOptions, Options, Storage};
+use controllers::event_expiry;
 
 pub(crate) use clusters::{Cluster, Clusters, is_under};
 pub(crate) use mark::Mark;
@@ -142,7 +142,8 @@ impl Stores {
         Ok(store.map(|store| PortRecord::new(store, &options.etcd.prefix)).transpose()?)
     }
 
-    /// Where the servers on the main store keep what they share and do not serve, encrypted as the objects of a resource.
+    /// Where the servers on the main store keep what they share and do not serve, encrypted as the objects of
+    /// a resource.
     fn records(&self, resource: &str) -> Option<Arc<dyn Store>> {
         let shared = self.shared.clone()?;
         Some(match &self.encryption {

@@ -1,4 +1,5 @@
-//! Admission webhooks: the binary beside a real HTTPS server, with configurations in the style of well-known projects.
+//! Admission webhooks: the binary beside a real HTTPS server, with configurations in the style of well-known
+//! projects.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

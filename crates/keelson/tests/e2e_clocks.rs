@@ -1,7 +1,8 @@
 //! Servers whose clock is wrong, or is set while they run: a year ahead, an hour and a year behind.
 //!
-//! A library between the server and the system shows another time (`libfaketime`). The monotonic clock stays as it is, as it does when
-//! somebody sets the clock of a machine. The tests themselves, and so their clients, have the right time.
+//! A library between the server and the system shows another time (`libfaketime`). The monotonic clock stays
+//! as it is, as it does when somebody sets the clock of a machine. The tests themselves, and so their
+//! clients, have the right time.
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
@@ -131,7 +132,8 @@ fn kubectl(kubeconfig: &Path, url: &str) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A copy of the administrator's kubeconfig with the client certificate alone, as somebody may have been handed it.
+/// A copy of the administrator's kubeconfig with the client certificate alone, as somebody may have been
+/// handed it.
 fn handed_out(data: &Path, to: &Path) -> PathBuf {
     let text = fs::read_to_string(data.join("kubeconfig")).unwrap();
     let without_token: Vec<&str> = text.lines().filter(|line| !line.trim().starts_with("token:")).collect();

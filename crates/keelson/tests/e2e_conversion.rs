@@ -1,4 +1,5 @@
-//! Custom kinds in several versions: the binary beside a real HTTPS conversion webhook, which is well, slow, dead, or wrong.
+//! Custom kinds in several versions: the binary beside a real HTTPS conversion webhook, which is well, slow,
+//! dead, or wrong.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -194,7 +194,8 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     begin.elapsed()
 }
 
-/// The plugin is absent at the start, hangs, answers wrongly, and is there again: what it encrypted is neither lost nor replaced.
+/// The plugin is absent at the start, hangs, answers wrongly, and is there again: what it encrypted is
+/// neither lost nor replaced.
 fn plugin_that_fails_loses_nothing(flags: &[&str]) {
     let mut kms = Kms::start(&["secrets", "configmaps"]);
     let encrypted = kms.flag.clone();

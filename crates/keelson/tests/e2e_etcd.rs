@@ -87,8 +87,8 @@ fn objects_lie_as_the_reference_lays_them_out() {
     assert!(stored("/registry/services/specs/default/kubernetes").is_some());
 }
 
-/// Conditions are written after the answer, and to a slow etcd that takes a while: a definition that changes meanwhile is not in conflict with
-/// itself, and its end does not pass over objects that were made meanwhile.
+/// Conditions are written after the answer, and to a slow etcd that takes a while: a definition that changes
+/// meanwhile is not in conflict with itself, and its end does not pass over objects that were made meanwhile.
 #[test]
 fn definitions_that_are_deleted_at_once_end_with_their_objects() {
     const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -254,7 +254,8 @@ fn an_etcd_that_does_not_answer_is_told_and_comes_back() {
     get(&server, &format!("{CONFIG_MAPS}/before"));
 }
 
-/// A watch that stays open, on a connection of its own: what it has told until it ended, its last line included.
+/// A watch that stays open, on a connection of its own: what it has told until it ended, its last line
+/// included.
 fn watch_until_its_end(server: &Server, path: &str) -> std::thread::JoinHandle<Vec<Value>> {
     let target = server.target().unwrap();
     let request = format!(

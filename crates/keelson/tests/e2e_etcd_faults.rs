@@ -1,12 +1,16 @@
-//! Two servers on three members of etcd, while members and servers are killed and stopped, connections are delayed, held and cut, the
-//! alarm of a full database is raised, and history is compacted: random histories of several HTTP clients, judged afterwards.
+//! Two servers on three members of etcd, while members and servers are killed and stopped, connections are
+//! delayed, held and cut, the alarm of a full database is raised, and history is compacted: random histories
+//! of several HTTP clients, judged afterwards.
 //!
-//! An observer with connections of its own follows etcd itself: its events are the truth. Every value is written once, so each answer
-//! is compared with it:
+//! An observer with connections of its own follows etcd itself: its events are the truth. Every value is
+//! written once, so each answer is compared with it:
 //!
-//! 1. Writes and consistent reads are linearizable: an answer fits the state at a revision between its call and its return.
-//! 2. A write that was acknowledged is there, one that was refused is not, one with an unknown outcome happened once or never.
-//! 3. A watcher gets each event between its resume points once, in order, with the contents of that revision, on either server.
+//! 1. Writes and consistent reads are linearizable: an answer fits the state at a revision between its call
+//!    and its return.
+//! 2. A write that was acknowledged is there, one that was refused is not, one with an unknown outcome
+//!    happened once or never.
+//! 3. A watcher gets each event between its resume points once, in order, with the contents of that revision,
+//!    on either server.
 //!
 //! Everything random comes from a seed, which is printed; `KEELSON_FAULT_SEED` sets it.
 
@@ -616,7 +620,8 @@ fn judge(run: &Run, truth: &Truth) -> String {
     format!("{counts:?}, {} resumed watches, {} starts", run.resumed.load(Ordering::SeqCst), stretches.len())
 }
 
-/// The answer to a delete has no revision: each delete of the truth has to fit a client, and each client's a delete of the truth.
+/// The answer to a delete has no revision: each delete of the truth has to fit a client, and each client's a
+/// delete of the truth.
 fn judge_deletes(operations: &[Operation], truth: &Truth, ceilings: &Ceilings) {
     for name in (0..OBJECTS).map(object) {
         let events: Vec<&Event> = truth.of(&name).iter().filter(|event| event.kind == "DELETED").collect();
@@ -684,7 +689,7 @@ impl Plane {
         self.servers[index].as_ref().unwrap()
     }
 
-    /// Does one thing to one part, and mends it; what it was.
+    /// Injects one fault, and ends it; returns a description of the fault.
     fn fault(
         &mut self,
         run: &Run,

@@ -1,4 +1,5 @@
-//! What kubectl reads of custom kinds: their fields, and where they are served. The expected output is that against the reference.
+//! What kubectl reads of custom kinds: their fields, and where they are served. The expected output is that
+//! against the reference.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,8 +1,8 @@
 //! Recorded exchanges of the reference, replayed against this server.
 //!
-//! A file `golden/*.json` holds exchanges, the list `golden/*.tsv` beside it the steps that wait for a later piece of work.
-//! A step that holds has to leave the list, so that it can only get shorter. `cargo xtask golden --waiting LIST FILE` prints the list
-//! as it is now.
+//! A file `golden/*.json` holds exchanges, the list `golden/*.tsv` beside it the steps that wait for a later
+//! piece of work. A step that holds has to leave the list, so that it can only get shorter. `cargo xtask
+//! golden --waiting LIST FILE` prints the list as it is now.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! A release from install to uninstall with the real Helm, with server-side apply (its default) and with patches by the client.
+//! A release from install to uninstall with the real Helm, with server-side apply (its default) and with
+//! patches by the client.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,9 +1,10 @@
-//! The contract of kinds: every row that stores objects is made, read, changed, refused and removed in every way that it
-//! announces.
+//! The contract of kinds: every row that stores objects is made, read, changed, refused and removed in every
+//! way that it announces.
 //!
-//! What to do comes from the rows (`kinds::all`), what to do it with from `kinds/fixtures.json`: for each resource an object, a merge patch
-//! that changes it (`change`), one that makes its creation (`refused`) and one that makes its update invalid (`refusedChange`), and one of
-//! its status, where it has that. (Definitions of custom resources have no rules yet, and so no refused ones.)
+//! What to do comes from the rows (`kinds::all`), what to do it with from `kinds/fixtures.json`: for each
+//! resource an object, a merge patch that changes it (`change`), one that makes its creation (`refused`) and
+//! one that makes its update invalid (`refusedChange`), and one of its status, where it has that.
+//! (Definitions of custom resources have no rules yet, and so no refused ones.)
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

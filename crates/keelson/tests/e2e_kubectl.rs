@@ -1,5 +1,5 @@
-//! Common kubectl commands with the real kubectl. The expected output is that against the reference: `testkit::Server` says
-//! how to run these tests there.
+//! Common kubectl commands with the real kubectl. The expected output is that against the reference:
+//! `testkit::Server` says how to run these tests there.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Tokens of OpenID Connect: the binary beside real issuers whose keys change, by flags and by a configuration file.
+//! Tokens of OpenID Connect: the binary beside real issuers whose keys change, by flags and by a
+//! configuration file.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

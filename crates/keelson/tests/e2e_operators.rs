@@ -1,11 +1,13 @@
-//! Public definitions of well-known operators, with the binary and kubectl: they install, their sample objects are accepted, and
-//! broken variants of objects are refused where they are broken.
+//! Public definitions of well-known operators, with the binary and kubectl: they install, their sample
+//! objects are accepted, and broken variants of objects are refused where they are broken.
 //!
-//! The definitions come from packages that `cargo xtask tools` fetches: Argo CD, Argo Workflows, cert-manager, Cluster API, Gateway
-//! API, Istio, Linkerd, OpenShift's agents and the Prometheus operator (`kopium`), Calico, and the Dask operator.
+//! The definitions come from packages that `cargo xtask tools` fetches: Argo CD, Argo Workflows,
+//! cert-manager, Cluster API, Gateway API, Istio, Linkerd, OpenShift's agents and the Prometheus operator
+//! (`kopium`), Calico, and the Dask operator.
 //!
-//! What is expected is what the reference does. To compare the two answer by answer, run the tests with `KEELSON_TEST_SERVER` set and
-//! without it, each time with `KEELSON_TEST_TRANSCRIPT` naming a file for the answers to all variants.
+//! What is expected is what the reference does. To compare the two answer by answer, run the tests with
+//! `KEELSON_TEST_SERVER` set and without it, each time with `KEELSON_TEST_TRANSCRIPT` naming a file for the
+//! answers to all variants.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 

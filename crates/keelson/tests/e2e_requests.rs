@@ -1,8 +1,9 @@
-//! A minute of requests from a seeded generator, most of them invalid: the server answers each in time, with a 500 only
-//! where the reference has one too, and works afterwards as before.
+//! A minute of requests from a seeded generator, most of them invalid: the server answers each in time, with
+//! a 500 only where the reference has one too, and works afterwards as before.
 //!
-//! A failure names the seed of the request: `KEELSON_TEST_SEED` sends that one alone. The requests are the same each time;
-//! `KEELSON_TEST_START`, a number, gives others, and `KEELSON_TEST_SECONDS` changes how long the test takes.
+//! A failure names the seed of the request: `KEELSON_TEST_SEED` sends that one alone. The requests are the
+//! same each time; `KEELSON_TEST_START`, a number, gives others, and `KEELSON_TEST_SECONDS` changes how long
+//! the test takes.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Addresses and node ports of services, with the binary: across a crash, with several ranges, and with two families.
+//! Addresses and node ports of services, with the binary: across a crash, with several ranges, and with two
+//! families.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 

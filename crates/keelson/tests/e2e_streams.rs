@@ -1,5 +1,5 @@
-//! Logs, commands, attached processes, copied files, forwarded ports and proxies: the real kubectl, and a small kubelet that speaks the real
-//! protocols, over WebSockets and over SPDY.
+//! Logs, commands, attached processes, copied files, forwarded ports and proxies: the real kubectl, and a
+//! small kubelet that speaks the real protocols, over WebSockets and over SPDY.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -340,7 +340,8 @@ fn page(address: IpAddr) -> u16 {
 #[test]
 #[allow(clippy::print_stdout, reason = "it says why it does nothing")]
 fn proxies_lead_to_pods_services_and_nodes() {
-    // Nothing is proxied to loopback addresses; what is done with a location is tested in the crate `server` too.
+    // Nothing is proxied to loopback addresses; what is done with a location is tested in the crate `server`
+    // too.
     let Some(address) = outside() else {
         println!("this host has no address that others can reach: proxies are not tested end to end");
         return;

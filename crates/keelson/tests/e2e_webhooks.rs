@@ -1,4 +1,5 @@
-//! Webhooks that know tokens and decide on requests: the binary beside a real HTTPS server, by flags and by a configuration file.
+//! Webhooks that know tokens and decide on requests: the binary beside a real HTTPS server, by flags and by a
+//! configuration file.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -18,7 +19,8 @@ fn binary() -> PathBuf {
     testkit::server_binary(env!("CARGO_BIN_EXE_keelson"))
 }
 
-/// A server that knows the tokens `jane-token`, `joe-token` and `slow-token`, and lets jane do what is not about secrets.
+/// A server that knows the tokens `jane-token`, `joe-token` and `slow-token`, and lets jane do what is not
+/// about secrets.
 struct Other {
     server: HttpsServer,
     folder: Folder,

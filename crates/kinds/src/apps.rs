@@ -27,7 +27,8 @@ pub(crate) const KINDS: &[&Kind] = &[
     &stateful_set::KIND,
 ];
 
-/// The feature `DeploymentReplicaSetTerminatingReplicas` is off: drops the field unless the old object uses it.
+/// The feature `DeploymentReplicaSetTerminatingReplicas` is off: drops the field unless the old object uses
+/// it.
 fn drop_terminating(new: &mut Map, old: &Map) {
     let kept = old.get("status").is_some_and(|status| status.get("terminatingReplicas").is_some());
     if !kept {
@@ -35,8 +36,8 @@ fn drop_terminating(new: &mut Map, old: &Map) {
     }
 }
 
-/// The field errors of the selector and the template in a spec at `path`: of deployments and replica sets, which have the same
-/// messages.
+/// The field errors of the selector and the template in a spec at `path`: of deployments and replica sets,
+/// which have the same messages.
 fn selector_and_template(
     selector: Option<LabelSelector<'_>>,
     template: PodTemplateSpec<'_>,
@@ -60,7 +61,8 @@ fn selector_and_template(
     errors
 }
 
-/// A strategy for updates as an error shows it; `of` is its Go type, `rolling` that of its field `rollingUpdate`.
+/// A strategy for updates as an error shows it; `of` is its Go type, `rolling` that of its field
+/// `rollingUpdate`.
 fn shown_strategy(strategy: &Map, of: &str, rolling: &str) -> BadValue {
     if strategy.contains_key("rollingUpdate") {
         return checks::shown(Some(&strategy.clone().into()));

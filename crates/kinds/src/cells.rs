@@ -34,7 +34,8 @@ pub(crate) fn container_images(template: PodTemplateSpec<'_>) -> Cell {
     Cell::Text(joined(template.spec().containers().iter().map(|container| container.image()), ","))
 }
 
-/// A selector as text: `<none>` for the one that selects everything or nothing, `<error>` for one that cannot be read.
+/// A selector as text: `<none>` for the one that selects everything or nothing, `<error>` for one that cannot
+/// be read.
 pub(crate) fn selector(selector: Option<LabelSelector<'_>>) -> Cell {
     Cell::Text(match read_selector(selector).map(|selector| selector.to_string()) {
         Ok(text) if text.is_empty() => NONE.into(),

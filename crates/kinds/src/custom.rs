@@ -19,8 +19,8 @@ pub struct CustomStrategy {
 }
 
 impl CustomStrategy {
-    /// Objects are checked by `schema`. The status is written apart from the rest if there is a subresource for it, and the fields of a scale
-    /// hold numbers of replicas.
+    /// Objects are checked by `schema`. The status is written apart from the rest if there is a subresource
+    /// for it, and the fields of a scale hold numbers of replicas.
     pub fn new(schema: Arc<Structural>, has_status: bool, scale: Option<Arc<ScaleFields>>) -> Self {
         let has_expressions = schema.root().has_expressions();
         Self { schema, has_status, scale, has_expressions }
@@ -95,7 +95,8 @@ impl Strategy for CustomStrategy {
         }
     }
 
-    /// Of the metadata, only the managed fields are those of the request, and the resource version, which was compared already.
+    /// Of the metadata, only the managed fields are those of the request, and the resource version, which was
+    /// compared already.
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep_all_but(new, old, &["metadata", "status"]);
         if let (Some(new), Some(old)) = (map_at(new, "metadata"), object_meta::metadata(old)) {
@@ -160,7 +161,8 @@ impl Strategy for CustomStrategy {
 }
 
 impl ScaleFields {
-    /// The desired number of replicas, if there is one. The errors of these functions are for values of other types.
+    /// The desired number of replicas, if there is one. The errors of these functions are for values of other
+    /// types.
     pub fn spec_replicas(&self, object: &Map) -> Result<Option<i64>, String> {
         number(object, &self.spec_replicas)
     }

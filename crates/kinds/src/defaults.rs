@@ -31,7 +31,8 @@ pub(crate) fn each(map: &mut Map, key: &str, to: impl FnMut(&mut Map)) {
     list.into_iter().flatten().filter_map(Value::as_map_mut).for_each(to);
 }
 
-/// Applies `to` to the struct at `key`; an absent struct counts as an empty one, and an empty result is not kept.
+/// Applies `to` to the struct at `key`; an absent struct counts as an empty one, and an empty result is not
+/// kept.
 pub(crate) fn within(map: &mut Map, key: &'static str, to: impl FnOnce(&mut Map)) {
     match map.get_mut(key) {
         Some(value) => {

@@ -15,7 +15,8 @@ mod priority_level_configuration;
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&flow_schema::KIND, &priority_level_configuration::KIND];
 
-/// The objects that the server makes at its start, one a line: whether it is mandatory or suggested, its resource and its JSON.
+/// The objects that the server makes at its start, one a line: whether it is mandatory or suggested, its
+/// resource and its JSON.
 pub const FLOW_CONTROL_DEFAULTS: &str = include_str!("flowcontrol/defaults.txt");
 
 /// The strategy of both kinds: a status update writes only the status and keeps the old metadata.

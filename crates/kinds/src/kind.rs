@@ -31,7 +31,8 @@ pub struct Kind {
     pub announced_storage: Option<&'static str>,
     /// The columns of its tables.
     pub columns: Columns,
-    /// Tables of several objects are sorted by this number, then by name; without it they have the order of lists.
+    /// Tables of several objects are sorted by this number, then by name; without it they have the order of
+    /// lists.
     pub row_order: Option<fn(&Map) -> i64>,
     /// Annotations that carry fields of the object: `PartialObjectMetadata` leaves them out.
     pub field_annotations: &'static [&'static str],
@@ -49,9 +50,9 @@ pub struct Kind {
     pub metadata_rules: MetadataRules,
     /// The prefix of the reference's etcd keys, if it is not the name of the resource.
     pub key_prefix: Option<&'static str>,
-    /// The fields that a write resets whatever the client sends, by subresource (empty for the object itself): a field
-    /// manager does not own them through that subresource. The [`Strategy`] resets them in step 10 of the write pipeline;
-    /// managed fields are computed earlier, in step 5, and need the list.
+    /// The fields that a write resets whatever the client sends, by subresource (empty for the object
+    /// itself): a field manager does not own them through that subresource. The [`Strategy`] resets them in
+    /// step 10 of the write pipeline; managed fields are computed earlier, in step 5, and need the list.
     pub resets: ResetFields,
     /// Its hooks in the write pipeline.
     pub strategy: &'static dyn Strategy,
@@ -101,7 +102,8 @@ impl Kind {
         self.scope == Scope::Namespaced
     }
 
-    /// The kind that stores the objects: this kind, or the kind that it shares storage with; `None` if nothing is stored.
+    /// The kind that stores the objects: this kind, or the kind that it shares storage with; `None` if
+    /// nothing is stored.
     pub fn storage_owner(&self) -> Option<&Self> {
         match self.storage {
             Storage::Own => Some(self),
@@ -179,8 +181,8 @@ impl Version {
 
 /// The conversion between a served version and the storage version. The caller sets `apiVersion` and `kind`.
 pub struct Conversion {
-    /// Sets the defaults of the served version, after those that its type declares. Those of the storage version are set when
-    /// the object is stored ([`Strategy::default`]).
+    /// Sets the defaults of the served version, after those that its type declares. Those of the storage
+    /// version are set when the object is stored ([`Strategy::default`]).
     pub default: fn(&mut Map),
     /// Converts to the storage version.
     pub to_stored: fn(&mut Value),
@@ -303,8 +305,8 @@ pub enum SubresourceBody {
         /// Its name.
         kind: &'static str,
     },
-    /// The kind of the connect options, in the group version of the object: connections to pods, nodes and services.
-    /// Discovery announces the kind of the object.
+    /// The kind of the connect options, in the group version of the object: connections to pods, nodes and
+    /// services. Discovery announces the kind of the object.
     Options(&'static str),
 }
 
@@ -413,8 +415,8 @@ pub enum Refusal {
 pub struct SelectableRow {
     /// The name in the selector.
     pub name: &'static str,
-    /// The field paths of the value in the storage version: the first one that is set and not empty counts. Empty for a
-    /// field that is accepted but never has a value.
+    /// The field paths of the value in the storage version: the first one that is set and not empty counts.
+    /// Empty for a field that is accepted but never has a value.
     pub paths: &'static [&'static str],
     /// The value of an object that does not have the field.
     pub absent: &'static str,
@@ -445,8 +447,8 @@ pub enum Generation {
 /// The validation rules for metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataRules {
-    /// The general rules, and finalizers must be qualified or standard names. On update all of them run twice, as in the
-    /// reference.
+    /// The general rules, and finalizers must be qualified or standard names. On update all of them run
+    /// twice, as in the reference.
     Core,
     /// The general rules.
     General,

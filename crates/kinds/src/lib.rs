@@ -1,8 +1,8 @@
 //! The built-in kinds: one file for each, one folder for each API group.
 //!
-//! A [`Kind`] holds what a custom resource definition holds (names, scope, versions, verbs, subresources, columns, selectable
-//! fields) and a [`Strategy`], its hooks in the write pipeline. Everything that serves a kind derives from its row; nothing here
-//! handles a request.
+//! A [`Kind`] holds what a custom resource definition holds (names, scope, versions, verbs, subresources,
+//! columns, selectable fields) and a [`Strategy`], its hooks in the write pipeline. Everything that serves a
+//! kind derives from its row; nothing here handles a request.
 
 mod addresses;
 mod admissionregistration;

@@ -191,8 +191,8 @@ fn strings<'a>(metadata: Option<&'a Map>, key: &str) -> impl Iterator<Item = (&'
     map.into_iter().flat_map(Map::iter).map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
-/// The errors of the metadata at `path` of a template whose objects get labels and annotations from it, and nothing else: in the
-/// order of the reference, with its names.
+/// The errors of the metadata at `path` of a template whose objects get labels and annotations from it, and
+/// nothing else: in the order of the reference, with its names.
 pub(crate) fn only_labels_and_annotations(metadata: &Map, path: &Path<'_>) -> field::List {
     const OTHERS: [(&str, &str); 13] = [
         ("name", "name"),

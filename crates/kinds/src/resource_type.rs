@@ -1,7 +1,7 @@
 //! A resource type: one kind in one served version, built-in or custom.
 //!
-//! A built-in resource type is made from a row ([`Kind`]) at start, a custom one from its custom resource definition. Code that
-//! serves requests uses only this form and does not distinguish the two.
+//! A built-in resource type is made from a row ([`Kind`]) at start, a custom one from its custom resource
+//! definition. Code that serves requests uses only this form and does not distinguish the two.
 
 use crate::{
     About, Action, Column, Connect, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Part,
@@ -53,7 +53,8 @@ pub struct ResourceType {
     pub columns: Vec<ColumnDefinition>,
     /// How an object becomes a row.
     pub row: RowFn,
-    /// Tables of several objects are sorted by this number, then by name; without it they have the order of lists.
+    /// Tables of several objects are sorted by this number, then by name; without it they have the order of
+    /// lists.
     pub row_order: Option<fn(&Map) -> i64>,
     /// Annotations that carry fields of the object: `PartialObjectMetadata` leaves them out.
     pub field_annotations: Vec<Text>,
@@ -73,19 +74,21 @@ pub struct ResourceType {
     pub metadata_rules: MetadataRules,
     /// The prefix of the reference's etcd keys, which some error messages show: `minions` for nodes.
     pub key_prefix: Text,
-    /// The reset fields by subresource (empty for the object itself): a field manager does not own them through it.
+    /// The reset fields by subresource (empty for the object itself): a field manager does not own them
+    /// through it.
     pub resets: Vec<(Text, Set)>,
     /// Its hooks in the write pipeline.
     pub strategy: Ref<dyn Strategy>,
-    /// The schema of a custom kind as its definition has it, for documents about it; none for a built-in kind.
+    /// The schema of a custom kind as its definition has it, for documents about it; none for a built-in
+    /// kind.
     pub definition: Option<DefinedSchema>,
-    /// Whether the definition of a custom kind is being deleted: no objects are created, and discovery announces only verbs that read and
-    /// delete.
+    /// Whether the definition of a custom kind is being deleted: no objects are created, and discovery
+    /// announces only verbs that read and delete.
     pub is_terminating: bool,
 }
 
-/// Reads the schema of a custom kind in one version from its definition: a tree of `JSONSchemaProps` with everything that its author wrote.
-/// It is read anew each time, because documents are rarely asked for.
+/// Reads the schema of a custom kind in one version from its definition: a tree of `JSONSchemaProps` with
+/// everything that its author wrote. It is read anew each time, because documents are rarely asked for.
 pub type DefinedSchema = Arc<dyn Fn() -> Option<Value> + Send + Sync>;
 
 /// A subresource of a resource type.
@@ -110,7 +113,8 @@ pub enum BodyType {
     Object,
     /// Another built-in kind.
     Kind(Ref<Type>),
-    /// The kind of the connect options, in the group version of the object. Discovery announces the kind of the object.
+    /// The kind of the connect options, in the group version of the object. Discovery announces the kind of
+    /// the object.
     Options(Text),
 }
 
@@ -138,7 +142,8 @@ pub struct ScaleFields {
     pub spec_replicas: Vec<Text>,
     /// The current number of replicas.
     pub status_replicas: Vec<Text>,
-    /// The selector of the replicas: a label selector or a map of labels, or for a custom kind a selector as text. Empty if there is none.
+    /// The selector of the replicas: a label selector or a map of labels, or for a custom kind a selector as
+    /// text. Empty if there is none.
     pub selector: Vec<Text>,
     /// Whether the kind is a custom one: its values can be missing, and can have other types.
     pub is_custom: bool,
@@ -168,7 +173,8 @@ pub enum Description {
     Text(Text),
 }
 
-/// The function that makes a table row of an object in the storage version, or, for a custom kind, in the version of the request.
+/// The function that makes a table row of an object in the storage version, or, for a custom kind, in the
+/// version of the request.
 #[derive(Clone)]
 pub enum RowFn {
     /// The function of a built-in kind.
@@ -192,14 +198,15 @@ impl RowFn {
 pub struct SelectableField {
     /// The name in the selector.
     pub name: Text,
-    /// The name of its index; it differs from `name` if the kind shares storage with a kind that names the field otherwise.
+    /// The name of its index; it differs from `name` if the kind shares storage with a kind that names the
+    /// field otherwise.
     pub index: Text,
     /// The field paths of the value in the storage version: the first one that is set and not empty counts.
     pub paths: Vec<Text>,
     /// The value of an object that does not have the field.
     pub absent: Text,
-    /// The values of objects that do not have the field, by the part of its path that they have, where its schema has defaults; longer
-    /// parts come later.
+    /// The values of objects that do not have the field, by the part of its path that they have, where its
+    /// schema has defaults; longer parts come later.
     pub absent_within: Vec<(Text, Text)>,
     /// Whether the cache keeps an index of it.
     pub indexed: bool,
@@ -360,7 +367,8 @@ impl ResourceType {
 }
 
 impl SubresourceType {
-    /// The group versions of bodies that are accepted beside that of [`Self::body`]: evictions are older than their budget's `v1`.
+    /// The group versions of bodies that are accepted beside that of [`Self::body`]: evictions are older than
+    /// their budget's `v1`.
     pub fn also_accepts(&self) -> &'static [&'static str] {
         match self.action {
             SubresourceAction::Evict => &["policy/v1beta1"],

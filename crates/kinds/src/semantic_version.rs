@@ -5,7 +5,8 @@ pub(crate) fn is_valid(text: &str) -> bool {
     Semantic::parse(text).is_some()
 }
 
-/// A semantic version: three numbers, then the identifiers of a pre-release. Metadata of the build does not count.
+/// A semantic version: three numbers, then the identifiers of a pre-release. Metadata of the build does not
+/// count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Semantic {
     numbers: [u64; 3],

@@ -1,4 +1,5 @@
-//! The strategy of a kind: hooks that the registry calls at fixed steps of the write pipeline and of a delete.
+//! The strategy of a kind: hooks that the registry calls at fixed steps of the write pipeline and of a
+//! delete.
 //!
 //! The steps are numbered as in the table at the top of `crates/registry/src/write.rs`.
 
@@ -116,40 +117,44 @@ impl<'a> Rules<'a> {
 /// | 14 commit | [`may_be_removed`](Self::may_be_removed), for an object with a `deletionTimestamp` |
 ///
 /// A delete calls [`undeletable`](Self::undeletable), [`grace`](Self::grace),
-/// [`deletes_in_two_phases`](Self::deletes_in_two_phases), [`propagates_in_first_phase`](Self::propagates_in_first_phase),
-/// [`may_be_removed`](Self::may_be_removed) and [`prepare_deletion`](Self::prepare_deletion); an unsafe one only
+/// [`deletes_in_two_phases`](Self::deletes_in_two_phases),
+/// [`propagates_in_first_phase`](Self::propagates_in_first_phase), [`may_be_removed`](Self::may_be_removed)
+/// and [`prepare_deletion`](Self::prepare_deletion); an unsafe one only
 /// [`may_be_removed_unread`](Self::may_be_removed_unread).
 ///
 /// Rules for every hook:
 ///
 /// 1. Trees are in the storage version; those of a custom kind in the version of the request.
 /// 2. A hook changes only the object that it gets as `&mut`. It does no IO and keeps no state.
-/// 3. A hook does not touch `metadata` unless its doc says so: the registry owns name, namespace, uid, timestamps,
-///    generation, resource version and managed fields.
+/// 3. A hook does not touch `metadata` unless its doc says so: the registry owns name, namespace, uid,
+///    timestamps, generation, resource version and managed fields.
 /// 4. A write that lost a race runs again from step 2 on, so a hook may run several times for one request.
 pub trait Strategy: Send + Sync {
     /// Sets defaults that depend on more than one field.
     ///
-    /// Runs in step 1 on the body of a POST or PUT and in step 4 on the result of a patch or an apply, after the
-    /// defaults that the schema declares. A version with a [`Conversion`](crate::Conversion) has defaults of its own
-    /// instead, and this hook runs after validation. It runs then too, once more, for a write through a subresource.
+    /// Runs in step 1 on the body of a POST or PUT and in step 4 on the result of a patch or an apply, after
+    /// the defaults that the schema declares. A version with a [`Conversion`](crate::Conversion) has defaults
+    /// of its own instead, and this hook runs after validation. It runs then too, once more, for a write
+    /// through a subresource.
     ///
-    /// It fills absent fields and makes fields agree that say the same. Of `metadata` it may touch only labels and
-    /// annotations that mirror fields. It does not know whether the object is new.
+    /// It fills absent fields and makes fields agree that say the same. Of `metadata` it may touch only
+    /// labels and annotations that mirror fields. It does not know whether the object is new.
     fn default(&self, _object: &mut Map) {}
 
     /// Adds fields that the kind writes into every object, whatever the client sent.
     ///
-    /// Runs at the start of step 5, before managed fields are computed, so that the client's field manager owns these
-    /// fields. A new object may have no name yet. Does not run for an apply or for a scale.
+    /// Runs at the start of step 5, before managed fields are computed, so that the client's field manager
+    /// owns these fields. A new object may have no name yet. Does not run for an apply or for a scale.
     ///
-    /// It may set labels and annotations. The final value may come from a later hook ([`prepare_create`](Self::prepare_create)).
+    /// It may set labels and annotations. The final value may come from a later hook
+    /// ([`prepare_create`](Self::prepare_create)).
     fn complete(&self, _object: &mut Map) {}
 
-    /// Sets the fields of a new object that only the server decides, and drops the fields that a client may not set.
+    /// Sets the fields of a new object that only the server decides, and drops the fields that a client may
+    /// not set.
     ///
-    /// Runs in step 10 of a create, after mutating admission and before validation. The object has its name and uid;
-    /// the registry sets the generation afterwards. The default implementation drops `status`.
+    /// Runs in step 10 of a create, after mutating admission and before validation. The object has its name
+    /// and uid; the registry sets the generation afterwards. The default implementation drops `status`.
     ///
     /// It may add labels, annotations and finalizers.
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
@@ -158,19 +163,20 @@ pub trait Strategy: Send + Sync {
 
     /// Resets the fields that an update of the object itself may not change.
     ///
-    /// Runs in step 10 of an update without a subresource, after mutating admission and before validation. The registry
-    /// restores the generation before it, and uid, creation and deletion timestamps after it. The default
-    /// implementation keeps the old `status`.
+    /// Runs in step 10 of an update without a subresource, after mutating admission and before validation.
+    /// The registry restores the generation before it, and uid, creation and deletion timestamps after it.
+    /// The default implementation keeps the old `status`.
     ///
-    /// It may set labels, annotations and finalizers. The fields that it resets are listed in [`crate::Kind::resets`].
+    /// It may set labels, annotations and finalizers. The fields that it resets are listed in
+    /// [`crate::Kind::resets`].
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         keep(new, old, "status");
     }
 
     /// Resets the fields that an update through the status subresource may not change.
     ///
-    /// Runs in step 10 of an update of `status`, in place of [`prepare_update`](Self::prepare_update). The default
-    /// implementation keeps everything of the old object but `metadata` and `status`.
+    /// Runs in step 10 of an update of `status`, in place of [`prepare_update`](Self::prepare_update). The
+    /// default implementation keeps everything of the old object but `metadata` and `status`.
     ///
     /// It may reset `metadata` ([`keep_metadata`]), but not `metadata.managedFields`.
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
@@ -186,17 +192,17 @@ pub trait Strategy: Send + Sync {
     /// Whether an update increments `metadata.generation`.
     ///
     /// Runs at the end of step 10, after the `prepare_` hook, for kinds whose generation is
-    /// [counted](crate::Generation); never for an update of `status`. The default implementation says yes if anything
-    /// outside of `metadata` and `status` differs.
+    /// [counted](crate::Generation); never for an update of `status`. The default implementation says yes if
+    /// anything outside of `metadata` and `status` differs.
     fn bumps_generation(&self, new: &Map, old: &Map) -> bool {
         differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
-    /// The field errors of a new object, all of them, in the order of the reference: it begins with those of the metadata
-    /// ([`Rules::metadata`]) in almost every kind.
+    /// The field errors of a new object, all of them, in the order of the reference: it begins with those of
+    /// the metadata ([`Rules::metadata`]) in almost every kind.
     ///
-    /// Runs in step 11 of a create. The default implementation has the rules for metadata and those that the schema
-    /// declares.
+    /// Runs in step 11 of a create. The default implementation has the rules for metadata and those that the
+    /// schema declares.
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> field::List {
         let mut errors = rules.metadata(object);
         errors.append(rules.declared(object, None));
@@ -205,9 +211,9 @@ pub trait Strategy: Send + Sync {
 
     /// The field errors of an update of the object itself.
     ///
-    /// Runs in step 11 after [`prepare_update`](Self::prepare_update). The registry puts the errors of any update of metadata
-    /// before them; most kinds check the metadata once more ([`Rules::metadata_update`]), and the new object as if it
-    /// were created.
+    /// Runs in step 11 after [`prepare_update`](Self::prepare_update). The registry puts the errors of any
+    /// update of metadata before them; most kinds check the metadata once more ([`Rules::metadata_update`]),
+    /// and the new object as if it were created.
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
         let mut errors = rules.metadata_update(new, old);
         errors.append(rules.metadata(new));
@@ -238,8 +244,8 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// The warnings for what [`prepare_create`](Self::prepare_create) is about to replace. They go to the client even if the object
-    /// is refused.
+    /// The warnings for what [`prepare_create`](Self::prepare_create) is about to replace. They go to the
+    /// client even if the object is refused.
     ///
     /// Runs at the start of step 10 of a create.
     fn preparation_warnings(&self, _object: &Map) -> Vec<String> {
@@ -288,8 +294,8 @@ pub trait Strategy: Send + Sync {
 
     /// The grace period of a deletion in seconds; `None` if the kind has no graceful deletion.
     ///
-    /// Runs at the start of a delete, before the `deletionTimestamp` is set, and again for an object that already has
-    /// one. `requested` is the `gracePeriodSeconds` of the request.
+    /// Runs at the start of a delete, before the `deletionTimestamp` is set, and again for an object that
+    /// already has one. `requested` is the `gracePeriodSeconds` of the request.
     fn grace(&self, _object: &Map, _requested: Option<i64>) -> Option<i64> {
         None
     }
@@ -299,15 +305,18 @@ pub trait Strategy: Send + Sync {
     /// Runs after the registry set the `deletionTimestamp`, in the first phase of a kind that
     /// [deletes in two phases](Self::deletes_in_two_phases).
     ///
-    /// It may add finalizers and change `status`. It may not change the deletion timestamp or remove finalizers.
+    /// It may add finalizers and change `status`. It may not change the deletion timestamp or remove
+    /// finalizers.
     fn prepare_deletion(&self, _object: &mut Map, _context: &Context<'_>) {}
 
-    /// The warning for a delete that does not say what becomes of dependents. Asked before anything else is done.
+    /// The warning for a delete that does not say what becomes of dependents. Asked before anything else is
+    /// done.
     fn warning_without_propagation_policy(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether the first delete only sets the `deletionTimestamp`, without a grace period and with or without finalizers.
+    /// Whether the first delete only sets the `deletionTimestamp`, without a grace period and with or without
+    /// finalizers.
     ///
     /// Read by every delete. The answer depends on the kind alone.
     fn deletes_in_two_phases(&self) -> bool {
@@ -324,15 +333,16 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Whether an object that cannot be read may be removed by an unsafe delete. The answer depends on the kind alone.
+    /// Whether an object that cannot be read may be removed by an unsafe delete. The answer depends on the
+    /// kind alone.
     fn may_be_removed_unread(&self) -> bool {
         true
     }
 
     /// Whether an object without finalizers in its metadata may be removed from the store.
     ///
-    /// Runs in a delete, and before the commit of an update of an object that has a `deletionTimestamp`. A kind says no
-    /// while it waits for something else, such as `spec.finalizers` of a namespace.
+    /// Runs in a delete, and before the commit of an update of an object that has a `deletionTimestamp`. A
+    /// kind says no while it waits for something else, such as `spec.finalizers` of a namespace.
     fn may_be_removed(&self, _object: &Map) -> bool {
         true
     }

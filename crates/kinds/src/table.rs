@@ -1,7 +1,7 @@
 //! Tables: the columns of a kind, and how an object becomes a row of them.
 //!
-//! A row does not depend on the current time: a cell with an age holds the start time. So the bytes of a row can be cached, and only
-//! ages are written for each request.
+//! A row does not depend on the current time: a cell with an age holds the start time. So the bytes of a row
+//! can be cached, and only ages are written for each request.
 
 use object::Map;
 use object::time::{MicroTime, Time};
@@ -108,8 +108,8 @@ pub enum Cell {
     Bool(bool),
     /// No value: `null` in JSON.
     Null,
-    /// The age of something that started at `time`, in the short form of kubectl, between two texts: `before`, `3d21h`, `after`. [`age`]
-    /// writes it, as `<unknown>` if there is no start time.
+    /// The age of something that started at `time`, in the short form of kubectl, between two texts:
+    /// `before`, `3d21h`, `after`. [`age`] writes it, as `<unknown>` if there is no start time.
     Since {
         /// The text before the age.
         before: Cow<'static, str>,
@@ -170,8 +170,8 @@ pub fn metadata(object: &Map) -> ObjectMeta<'_> {
     object.get("metadata").and_then(ObjectMeta::read).unwrap_or_else(ObjectMeta::absent)
 }
 
-/// The age at `now` of something that started at `time` (RFC 3339), in the short form of kubectl; `<unknown>` without a start
-/// time.
+/// The age at `now` of something that started at `time` (RFC 3339), in the short form of kubectl; `<unknown>`
+/// without a start time.
 ///
 /// ```
 /// let now = "2025-01-03T21:00:00.000000Z".parse().unwrap();
@@ -190,8 +190,8 @@ pub fn age(time: Option<&str>, now: MicroTime) -> String {
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Whole seconds in the short form of kubectl, with two or three digits. -1 counts as 0, because clocks differ; less is
-/// `<invalid>`.
+/// Whole seconds in the short form of kubectl, with two or three digits. -1 counts as 0, because clocks
+/// differ; less is `<invalid>`.
 ///
 /// ```
 /// assert_eq!(kinds::human_duration(90), "90s");

@@ -51,7 +51,8 @@ pub(crate) fn validate_metadata(template: PodTemplateSpec<'_>, options: &Options
     errors
 }
 
-/// The warnings for a pod template at `path`. `old` is the template before, if there was one; what it has is warned of again.
+/// The warnings for a pod template at `path`. `old` is the template before, if there was one; what it has is
+/// warned of again.
 pub(crate) fn warnings(
     template: PodTemplateSpec<'_>,
     _old: Option<PodTemplateSpec<'_>>,

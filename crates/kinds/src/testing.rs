@@ -1,4 +1,5 @@
-//! Writes of objects as their kinds see them: defaults, conversion to the storage version, preparation, validation.
+//! Writes of objects as their kinds see them: defaults, conversion to the storage version, preparation,
+//! validation.
 
 use crate::{Caller, Context, Part, Privileged, ResourceType, Rules, Strategy};
 use object::field::List;
@@ -8,7 +9,8 @@ use schema::{Limits, Shape, builtin, json};
 const CONTEXT: Context<'static> =
     Context { now: "2030-01-02T03:04:05Z", caller: Caller { name: "", uid: "", groups: &[], extra: &[] } };
 
-/// The errors of creating the object of a JSON text. What its metadata does not say is filled in: the name `a`, the namespace `n`.
+/// The errors of creating the object of a JSON text. What its metadata does not say is filled in: the name
+/// `a`, the namespace `n`.
 pub(crate) fn create(text: &str) -> Vec<String> {
     with(text, |strategy, object, rules| texts(&strategy.validate_create(&created(strategy, object), rules)))
 }

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// The version that clients use first is the least: `v2` before `v1` before `v2beta1` before `v1beta2` before `v1alpha1`. Names of another
-/// form follow, by their text.
+/// The version that clients use first is the least: `v2` before `v1` before `v2beta1` before `v1beta2` before
+/// `v1alpha1`. Names of another form follow, by their text.
 ///
 /// ```
 /// let mut versions = vec!["v1alpha1", "other", "v1", "v2beta1", "v10", "v1beta2", "v2"];

@@ -10,7 +10,8 @@ use object::name::dns1123_label;
 use schema::views::core::v1::{PodSpec, PodTemplateSpec};
 use schema::views::meta::v1::LabelSelector;
 
-/// The field errors of a selector that has to be there and to pick something; `of` is the kind in the message.
+/// The field errors of a selector that has to be there and to pick something; `of` is the kind in the
+/// message.
 pub(crate) fn selector(selector: Option<LabelSelector<'_>>, of: &str, path: &Path<'_>) -> List {
     let Some(present) = selector else { return Error::required(path, "").into() };
     let mut errors = label_selector::validate(present, Values::Checked, path);
@@ -50,7 +51,8 @@ pub(crate) fn not_selected(template: PodTemplateSpec<'_>, path: &Path<'_>) -> Er
     Error::invalid(&path.child("metadata").child("labels"), labels, why)
 }
 
-/// The field errors of a pod spec at `path` whose pods are replaced when they end; `of` is the kind in the message.
+/// The field errors of a pod spec at `path` whose pods are replaced when they end; `of` is the kind in the
+/// message.
 pub(crate) fn always_restarted(spec: PodSpec<'_>, of: &str, path: &Path<'_>) -> List {
     let mut errors = List::new();
     errors.extend(checks::one_of(spec.restart_policy(), &["Always"], &path.child("restartPolicy")));

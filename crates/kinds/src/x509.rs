@@ -1,5 +1,6 @@
-//! Certificates, keys and signing requests in PEM, as far as validation and signers read them. Faults have the reference's words where
-//! its own code finds them; what its ASN.1 decoder says about broken DER is not repeated.
+//! Certificates, keys and signing requests in PEM, as far as validation and signers read them. Faults have
+//! the reference's words where its own code finds them; what its ASN.1 decoder says about broken DER is not
+//! repeated.
 
 mod signing_request;
 
@@ -26,7 +27,8 @@ struct Block<'a> {
     bytes: Vec<u8>,
 }
 
-/// The well-formed blocks of a PEM text; what is between them, and blocks that are not well-formed, are skipped.
+/// The well-formed blocks of a PEM text; what is between them, and blocks that are not well-formed, are
+/// skipped.
 fn blocks(pem: &[u8]) -> impl Iterator<Item = Block<'_>> {
     let mut rest = std::str::from_utf8(pem).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -118,7 +120,8 @@ pub(crate) fn check_certificates(pem: &[u8]) -> Result<(), String> {
     if count == 0 { Err("must contain at least one CERTIFICATE PEM block".to_owned()) } else { Ok(()) }
 }
 
-/// Checks authorities in PEM: one that can be read is enough, whatever is around it. Nothing at all is valid too.
+/// Checks authorities in PEM: one that can be read is enough, whatever is around it. Nothing at all is valid
+/// too.
 pub fn check_authorities(pem: &[u8]) -> Result<(), String> {
     let mut why = "unable to parse bytes as PEM block".to_owned();
     let mut is_malformed = false;

@@ -1,7 +1,7 @@
 //! The kinds of the core group, compared with responses of the reference.
 //!
-//! Each line of `reference/core/*.tsv` is an operation, its input and the response of the reference, separated by tabs; objects
-//! are JSON in a served version:
+//! Each line of `reference/core/*.tsv` is an operation, its input and the response of the reference,
+//! separated by tabs; objects are JSON in a served version:
 //!
 //! | operation | given | answer |
 //! |---|---|---|

@@ -1,9 +1,10 @@
 //! The rules for custom resource definitions, compared with those of the reference.
 //!
-//! `reference/definitions/bases.tsv` has definitions by name. `answers.tsv` has in each line, separated by tabs: what is done (create, update,
-//! status), the name of a definition, edits that make the new state of it, edits that make the old state, whether the errors have an
-//! order, and the errors. An edit is a JSON pointer with a value, or without one, which removes what it points to. Places in memory, which
-//! the reference shows, are one and the same.
+//! `reference/definitions/bases.tsv` has definitions by name. `answers.tsv` has in each line, separated by
+//! tabs: what is done (create, update, status), the name of a definition, edits that make the new state of
+//! it, edits that make the old state, whether the errors have an order, and the errors. An edit is a JSON
+//! pointer with a value, or without one, which removes what it points to. Places in memory, which the
+//! reference shows, are one and the same.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 use kinds::{Caller, Context, ResourceType, Rules};

@@ -1,7 +1,8 @@
 //! Round trips of random instances of every kind between its versions.
 //!
-//! A tree that was converted is an instance of the type that it was converted to, and a second round trip changes nothing. What the
-//! storage version holds is not changed by the first one either: it can be written through every version.
+//! A tree that was converted is an instance of the type that it was converted to, and a second round trip
+//! changes nothing. What the storage version holds is not changed by the first one either: it can be written
+//! through every version.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
 #[path = "../../schema/tests/generate/mod.rs"]
@@ -150,8 +151,8 @@ fn stored_objects_survive_the_way_through_every_version() {
     }
 }
 
-/// Replaces the metrics of an autoscaler by valid ones. `autoscaling/v1` has their targets without a type, and the one for CPU
-/// utilization last; of a status it has amounts that are not absent.
+/// Replaces the metrics of an autoscaler by valid ones. `autoscaling/v1` has their targets without a type,
+/// and the one for CPU utilization last; of a status it has amounts that are not absent.
 fn keep_what_v1_has(object: &mut Value, random: &mut Random) {
     let object = object.as_map_mut().unwrap();
     let target = |ty: &str| {

@@ -1,4 +1,5 @@
-//! Definitions of custom kinds: the reference keeps them in `v1beta1`, which says once what all versions have in common.
+//! Definitions of custom kinds: the reference keeps them in `v1beta1`, which says once what all versions have
+//! in common.
 //!
 //! | `v1` | `v1beta1` |
 //! |---|---|

@@ -1,8 +1,9 @@
-//! How objects lie in a store: in one that is shared with the reference, with its keys, its encodings and its storage versions
-//! ([`Layout`]); in one of its own as they are, and encrypted if that is wanted ([`Sealed`]).
+//! How objects lie in a store: in one that is shared with the reference, with its keys, its encodings and its
+//! storage versions ([`Layout`]); in one of its own as they are, and encrypted if that is wanted
+//! ([`Sealed`]).
 //!
-//! The layers above write keys such as `deployments.apps/default/web` and JSON behind a header. In etcd the reference has
-//! other forms of the same, and either server has to find what the other one wrote:
+//! The layers above write keys such as `deployments.apps/default/web` and JSON behind a header. In etcd the
+//! reference has other forms of the same, and either server has to find what the other one wrote:
 //!
 //! | objects | key | value |
 //! |---|---|---|
@@ -11,10 +12,11 @@
 //! | API services | `/registry/apiregistration.k8s.io/apiservices/NAME` | JSON |
 //! | of custom kinds | `/registry/GROUP/RESOURCE/default/web` | JSON with sorted keys |
 //!
-//! No stored value has a `resourceVersion`: it is the revision of its key. What is read may be in any of these encodings and in any
-//! version that has a type; the layers above convert versions. Keys of other things are left alone: the ranges that older releases gave
-//! addresses from. What servers share and do not serve (their own addresses, the record of node ports) is no object of a kind; others
-//! read and write it, through a [`Record`] if it is encrypted.
+//! No stored value has a `resourceVersion`: it is the revision of its key. What is read may be in any of
+//! these encodings and in any version that has a type; the layers above convert versions. Keys of other
+//! things are left alone: the ranges that older releases gave addresses from. What servers share and do not
+//! serve (their own addresses, the record of node ports) is no object of a kind; others read and write it,
+//! through a [`Record`] if it is encrypted.
 
 mod definition;
 mod keys;
@@ -107,8 +109,8 @@ fn encrypt(
     transform.encrypt(keys.stored(place).as_bytes(), &plain).map_err(|error| error.to_string())
 }
 
-/// The value of what is stored, and whether it is stored as it would be today. What cannot be decrypted is unavailable, whatever the
-/// reason: a changed value cannot be told from a wrong key.
+/// The value of what is stored, and whether it is stored as it would be today. What cannot be decrypted is
+/// unavailable, whatever the reason: a changed value cannot be told from a wrong key.
 fn decrypt(
     encryption: Option<&Encryption>,
     keys: &Keys,

@@ -9,7 +9,8 @@ use store::{Codec, DecodeError, Key, Patience};
 /// What a value is bound to begins with this, as with the reference.
 const ROOT: &str = "/registry";
 
-/// Keys as they are, values encrypted. What is authenticated with a value is the key that the reference would give it.
+/// Keys as they are, values encrypted. What is authenticated with a value is the key that the reference would
+/// give it.
 pub struct Sealed {
     keys: Keys,
     encryption: Encryption,

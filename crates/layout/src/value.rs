@@ -41,7 +41,8 @@ pub(crate) fn encode(kind: &Kind, text: &[u8], media_type: MediaType) -> Result<
     Ok(out.into())
 }
 
-/// The JSON of an object of a built-in kind, from its stored form: with the defaults of its version, as the reference reads it.
+/// The JSON of an object of a built-in kind, from its stored form: with the defaults of its version, as the
+/// reference reads it.
 pub(crate) fn decode(kind: &Kind, stored: &[u8]) -> Result<Vec<u8>, String> {
     let Read { version, ty, mut object } = match stored.starts_with(ENVELOPE) {
         true => Read::protobuf(kind, stored)?,

@@ -1,8 +1,9 @@
 //! JSON patch (RFC 6902): operations in order, all or none.
 //!
-//! As in the reference, which is laxer than the standard in places: `replace` of a key that is not there adds it,
-//! indexes below zero count from the end, a path may lack its first slash, an operation without a value puts null, and
-//! `replace` of the whole document by a scalar does nothing. `test` compares the text of scalars: `1.0` is not `1`.
+//! As in the reference, which is laxer than the standard in places: `replace` of a key that is not there adds
+//! it, indexes below zero count from the end, a path may lack its first slash, an operation without a value
+//! puts null, and `replace` of the whole document by a scalar does nothing. `test` compares the text of
+//! scalars: `1.0` is not `1`.
 
 mod operation;
 
@@ -21,8 +22,8 @@ pub const MOST_OPERATIONS: usize = 10_000;
 /// The most bytes that all `copy` operations of a patch may add together.
 pub const MOST_COPIED: usize = 3 * 1024 * 1024;
 
-/// The most list items and nodes that operations may move or look at beyond those they name: a patch that shifts a
-/// long list thousands of times is refused. The reference has no such bound.
+/// The most list items and nodes that operations may move or look at beyond those they name: a patch that
+/// shifts a long list thousands of times is refused. The reference has no such bound.
 const MOST_MOVED: usize = 1 << 23;
 
 /// A patch as the reference reads it in order to find unknown and repeated fields.

@@ -1,18 +1,19 @@
-//! What writes make of an object, as pure functions: the patch formats here, and in [`managed`] the owners of fields and
-//! server-side apply.
+//! What writes make of an object, as pure functions: the patch formats here, and in [`managed`] the owners of
+//! fields and server-side apply.
 //!
-//! One module per format: [`json_patch`] (RFC 6902), [`merge_patch`] (RFC 7386) and [`strategic`]. Each takes the
-//! current object as the tree of its type and the bytes of the patch, and answers with a tree of the type or with the
-//! [`Error`] that the reference's client would see: its status, its words.
+//! One module per format: [`json_patch`] (RFC 6902), [`merge_patch`] (RFC 7386) and [`strategic`]. Each takes
+//! the current object as the tree of its type and the bytes of the patch, and answers with a tree of the type
+//! or with the [`Error`] that the reference's client would see: its status, its words.
 //!
-//! What a patch means is defined on the JSON of the object, with the fields that are written though they are empty.
-//! That JSON is not made: a node is a part of the object, still typed, or a part of the patch, still text, and is
-//! opened only where the patch leads into it. Parts that nothing touched go over into the result as they are; parts of
-//! the patch are decoded by the schema at the place where they end up. Only where that meets anything but a clean value
-//! is the whole written out and read again as the reference reads it, because its errors show the whole.
+//! What a patch means is defined on the JSON of the object, with the fields that are written though they are
+//! empty. That JSON is not made: a node is a part of the object, still typed, or a part of the patch, still
+//! text, and is opened only where the patch leads into it. Parts that nothing touched go over into the result
+//! as they are; parts of the patch are decoded by the schema at the place where they end up. Only where that
+//! meets anything but a clean value is the whole written out and read again as the reference reads it,
+//! because its errors show the whole.
 //!
-//! Left to others: defaults, the comparison of names and resource versions, and whether the object is valid. Everything
-//! here is bounded by [`schema::Limits`], whatever the patch says.
+//! Left to others: defaults, the comparison of names and resource versions, and whether the object is valid.
+//! Everything here is bounded by [`schema::Limits`], whatever the patch says.
 
 mod error;
 mod go;
@@ -55,11 +56,13 @@ pub enum FieldValidation {
 /// The outcome of a patch.
 #[derive(Clone, Debug)]
 pub struct Patched {
-    /// The type of the object: the one that was asked for, or another version of it that the patch put into `apiVersion`.
+    /// The type of the object: the one that was asked for, or another version of it that the patch put into
+    /// `apiVersion`.
     pub ty: Ref<Type>,
     /// The object, with `apiVersion` and `kind` of its type. Defaults are not applied.
     pub value: Value,
-    /// What was dropped, in the words of the warnings that the client gets. Filled with [`FieldValidation::Warn`] only.
+    /// What was dropped, in the words of the warnings that the client gets. Filled with
+    /// [`FieldValidation::Warn`] only.
     pub strict: Vec<String>,
 }
 

@@ -1,18 +1,20 @@
-//! Managed fields, which record the owners of an object's fields, and server-side apply, which is based on them.
+//! Managed fields, which record the owners of an object's fields, and server-side apply, which is based on
+//! them.
 //!
-//! A [`Manager`] is made for one kind of request: a type, its version, a subresource. [`Manager::update`] updates
-//! the owners after any other write; [`Manager::apply`] merges a configuration into an object. Both are pure: the time,
-//! and how objects are converted to other versions, are given.
+//! A [`Manager`] is made for one kind of request: a type, its version, a subresource. [`Manager::update`]
+//! updates the owners after any other write; [`Manager::apply`] merges a configuration into an object. Both
+//! are pure: the time, and how objects are converted to other versions, are given.
 //!
-//! The type says which values are atomic and which granular ([`schema::Topology`]). Sets of paths are those of
-//! [`object::path_set`].
+//! The type says which values are atomic and which granular ([`schema::Topology`]). Sets of paths are those
+//! of [`object::path_set`].
 //!
-//! 1. Both forms of a value are walked by the same code: the tree of a type, with what it leaves out, and plain JSON.
-//!    See the module `place`.
+//! 1. Both forms of a value are walked by the same code: the tree of a type, with what it leaves out, and
+//!    plain JSON. See the module `place`.
 //! 2. An entry that a write does not touch is not read, and is written as it was.
 //! 3. Everything is as deep as the object and the sets are, which their readers bound.
 //!
-//! Left to others: defaults of what an apply made, names and resource versions, and whether the object is valid.
+//! Left to others: defaults of what an apply made, names and resource versions, and whether the object is
+//! valid.
 
 mod apply;
 mod check;
@@ -144,12 +146,12 @@ pub struct Manager<'a> {
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl Manager<'_> {
-    /// Updates the owners after `writer` has changed `live` to `new`. All are in the version of the request; an
-    /// object that is made has no `live`.
+    /// Updates the owners after `writer` has changed `live` to `new`. All are in the version of the request;
+    /// an object that is made has no `live`.
     ///
-    /// What a client has put into the managed fields of `new` is taken as what they were before, except through a
-    /// subresource; a single empty entry, or an empty list, resets them. If there is nothing to record, the object has no managed
-    /// fields.
+    /// What a client has put into the managed fields of `new` is taken as what they were before, except
+    /// through a subresource; a single empty entry, or an empty list, resets them. If there is nothing to
+    /// record, the object has no managed fields.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
         // The metadata of a custom object is written anew when it is read, without empty lists.
         let empty = if self.ty.custom.is_some() { &[] } else { writer.empty };
@@ -178,8 +180,8 @@ impl Manager<'_> {
         }
     }
 
-    /// Applies a configuration to an object, or makes one of it. Everything is in the version of the request, the
-    /// configuration as plain JSON; the object that comes of it has no defaults yet.
+    /// Applies a configuration to an object, or makes one of it. Everything is in the version of the request,
+    /// the configuration as plain JSON; the object that comes of it has no defaults yet.
     pub fn apply(
         &self,
         live: Option<&Value>,

@@ -1,7 +1,8 @@
-//! Merge patch (RFC 7386): objects are merged, null takes a key away, everything else takes the place of what was there.
+//! Merge patch (RFC 7386): objects are merged, null takes a key away, everything else takes the place of what
+//! was there.
 //!
-//! As in the reference, nulls are also taken out of what a patch adds, objects within lists included, unless a list
-//! takes the place of an object: then it is left as it is.
+//! As in the reference, nulls are also taken out of what a patch adds, objects within lists included, unless
+//! a list takes the place of an object: then it is left as it is.
 
 use crate::node::{Doc, Node, Opened};
 use crate::result::finish;

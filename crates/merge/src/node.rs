@@ -1,8 +1,10 @@
 //! The JSON of an object that is being patched, made only as far as the patch needs it.
 //!
-//! 1. A node that was never opened is written as its source writes it: the object by the order of its type, the patch by
-//!    its own text. An opened one is written with sorted keys. Both are what the reference does, and shows in errors.
-//! 2. A typed node holds the address of its shape, so that it is known at the end whether its place has changed.
+//! 1. A node that was never opened is written as its source writes it: the object by the order of its type,
+//!    the patch by its own text. An opened one is written with sorted keys. Both are what the reference does,
+//!    and shows in errors.
+//! 2. A typed node holds the address of its shape, so that it is known at the end whether its place has
+//!    changed.
 //! 3. Opened nodes nest no deeper than [`Limits::depth`] plus the depth of the object: see [`Node::height`].
 
 use object::{Key, Map, RawJson, Value};

@@ -1,5 +1,5 @@
-//! From the patched JSON back to an object of the type: the short way where nothing is wrong, the reference's own way
-//! where something is.
+//! From the patched JSON back to an object of the type: the short way where nothing is wrong, the reference's
+//! own way where something is.
 
 use crate::node::{ANY, Doc, Node, UNBOUNDED, shape_of};
 use crate::{Error, FieldValidation, Patched};
@@ -48,7 +48,8 @@ pub(crate) fn finish(
     Ok(Patched { ty, value, strict })
 }
 
-/// Takes out of an object of a custom kind what its schema does not name. False if there is something to report.
+/// Takes out of an object of a custom kind what its schema does not name. False if there is something to
+/// report.
 fn is_as_its_schema(ty: &Type, object: &mut Value) -> bool {
     let Some(custom) = &ty.custom else { return true };
     let mut strict = Vec::new();
@@ -204,7 +205,8 @@ fn read(ty: &Ref<Type>, root: &Node<'_>, text: &str, limits: &Limits) -> Result<
     Err(format!("converting ({version}.{kind}) to ({package}.{own}): {UNKNOWN_CONVERSION}"))
 }
 
-/// Reads the document of a custom kind. It has to say what it is, and is a plain object if it says that it is something else.
+/// Reads the document of a custom kind. It has to say what it is, and is a plain object if it says that it is
+/// something else.
 fn read_custom(
     ty: &Ref<Type>,
     (group, version, kind): (&str, &str, &str),

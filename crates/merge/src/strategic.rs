@@ -1,12 +1,12 @@
 //! Strategic merge patch: objects are merged field by field, lists by what the schema says of them.
 //!
-//! The schema names the lists that are merged and the key of their elements ([`schema::Patch`]). A patch
-//! can say more: `$patch` (`replace`, `delete`) in an object or an element, `$retainKeys`, and beside a list its
-//! `$deleteFromPrimitiveList/` and `$setElementOrder/`. Keys are looked at in their sorted order, where the reference
-//! takes any, so that the reported error is deterministic.
+//! The schema names the lists that are merged and the key of their elements ([`schema::Patch`]). A patch can
+//! say more: `$patch` (`replace`, `delete`) in an object or an element, `$retainKeys`, and beside a list its
+//! `$deleteFromPrimitiveList/` and `$setElementOrder/`. Keys are looked at in their sorted order, where the
+//! reference takes any, so that the reported error is deterministic.
 //!
-//! The patch is changed as it is applied (directives and nulls are taken out), because the reference shows what is left
-//! of it in its errors.
+//! The patch is changed as it is applied (directives and nulls are taken out), because the reference shows
+//! what is left of it in its errors.
 
 mod list;
 mod meta;
@@ -215,8 +215,8 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// What is left of a value of the patch: objects with a directive go. As in the reference, the patch itself loses them
-/// within its objects, while its lists stay as they are.
+/// What is left of a value of the patch: objects with a directive go. As in the reference, the patch itself
+/// loses them within its objects, while its lists stay as they are.
 fn without_directives(value: &mut Value) -> Option<Value> {
     if let Some(map) = value.as_map_mut() {
         if map.contains_key(DIRECTIVE) {

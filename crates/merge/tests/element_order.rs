@@ -1,8 +1,8 @@
 //! The order of merged lists, against facts recorded from the reference implementation.
 //!
-//! `reference/element_order.tsv` has one case per line, its columns split by tabs: the list that is patched (`env` of a
-//! container, or `finalizers`); the names of its elements; the patch; the names of the elements that came of it, those with the
-//! patch's value with a `*`, or `!` and the error.
+//! `reference/element_order.tsv` has one case per line, its columns split by tabs: the list that is patched
+//! (`env` of a container, or `finalizers`); the names of its elements; the patch; the names of the elements
+//! that came of it, those with the patch's value with a `*`, or `!` and the error.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

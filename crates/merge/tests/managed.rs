@@ -1,9 +1,9 @@
 //! Managed fields against facts recorded from the reference implementation.
 //!
-//! Each line of a file is a history: a kind, which fields each subresource resets (as `fieldsV1`), and steps. A step is an
-//! update to the object `new` or an apply of `config`, by the manager `m`, through the subresource `s`, in the version
-//! `v`, forced or not; and what came of it: the object, or code, message and causes. The clock of step `n` is `n` seconds
-//! past the start of 2024.
+//! Each line of a file is a history: a kind, which fields each subresource resets (as `fieldsV1`), and steps.
+//! A step is an update to the object `new` or an apply of `config`, by the manager `m`, through the
+//! subresource `s`, in the version `v`, forced or not; and what came of it: the object, or code, message and
+//! causes. The clock of step `n` is `n` seconds past the start of 2024.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
@@ -31,8 +31,8 @@ fn histories_of_a_custom_kind_match_the_reference() {
     replay(include_str!("reference/custom.jsonl"), 150);
 }
 
-/// Each line has the entries of an object (`parent`), those of its scale (`sub`), those of the scale after a change (`scale`),
-/// and those of the object that come of it (`back`).
+/// Each line has the entries of an object (`parent`), those of its scale (`sub`), those of the scale after a
+/// change (`scale`), and those of the object that come of it (`back`).
 #[test]
 fn managed_fields_of_scales_match_the_reference() {
     let ty = Ref::Static(builtin::by_kind("apps", "v1", "Deployment").unwrap());
@@ -89,7 +89,8 @@ fn replay(text: &str, at_least: usize) {
     assert!(wrong.is_empty(), "{} of {seen} differ:\n{shown}", wrong.len());
 }
 
-/// A custom object as the server decodes it: a creation time that is null is taken out there, before its fields are managed.
+/// A custom object as the server decodes it: a creation time that is null is taken out there, before its
+/// fields are managed.
 fn without_null_creation(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut())
@@ -125,7 +126,8 @@ fn run(history: &Value) -> Result<(), String> {
             let force = if step.get("f").is_some() { Force::Yes } else { Force::No };
             let config = yaml::decode_shape(&Shape::Any, word(step, "config").as_bytes(), &Limits::default());
             match manager.apply(current, &config.unwrap().value, writer, force) {
-                // The facts were taken after what the server refuses, nulls where none is allowed, was pruned.
+                // The facts were taken after what the server refuses, nulls where none is allowed, was
+                // pruned.
                 Ok(new) if schema.is_some() => {
                     let new = decode(&ty, &encode(&ty, &new));
                     (encode(&ty, &new), Some(new))

@@ -1,10 +1,11 @@
 //! Patches against facts recorded from the reference implementation: what it made of each.
 //!
-//! `reference/patches.tsv` has one case per line, its columns split by tabs; `\t`, `\n`, `\r`, `\0` and `\\` are
-//! escapes. Lines `@n` come first and hold objects. A case is: the patch; the number of its object; format (`j`, `m`,
-//! `s`) and field validation (`i`, `w`, `s`); the class of the outcome; the object that came of it, or the error; for
-//! class `invalid` the value that the error shows; the strict errors, split by `|`. Objects and values are written as
-//! `start,end,middle`: so many bytes from the start and from the end of the object that was patched, and what is between.
+//! `reference/patches.tsv` has one case per line, its columns split by tabs; `\t`, `\n`, `\r`, `\0` and `\\`
+//! are escapes. Lines `@n` come first and hold objects. A case is: the patch; the number of its object;
+//! format (`j`, `m`, `s`) and field validation (`i`, `w`, `s`); the class of the outcome; the object that
+//! came of it, or the error; for class `invalid` the value that the error shows; the strict errors, split by
+//! `|`. Objects and values are written as `start,end,middle`: so many bytes from the start and from the end
+//! of the object that was patched, and what is between.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

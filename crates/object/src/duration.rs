@@ -1,7 +1,7 @@
 //! Spans of time as Go writes them: `5m0s`, `1.5s`, `-300ms`.
 //!
-//! A [`Duration`] is a signed count of nanoseconds in 64 bits, a little over 292 years either way. Reading and writing
-//! agree with Go's `time` package, including its error texts and how it rounds fractions.
+//! A [`Duration`] is a signed count of nanoseconds in 64 bits, a little over 292 years either way. Reading
+//! and writing agree with Go's `time` package, including its error texts and how it rounds fractions.
 
 use crate::time::quote_as_time;
 use std::fmt;
@@ -217,8 +217,8 @@ fn unit_size(unit: &str) -> Option<u64> {
     })
 }
 
-/// Nanoseconds in a decimal fraction of a unit. Digits past what 63 bits hold are ignored, and the product is taken in
-/// floating point, so that the last nanosecond agrees.
+/// Nanoseconds in a decimal fraction of a unit. Digits past what 63 bits hold are ignored, and the product is
+/// taken in floating point, so that the last nanosecond agrees.
 fn fraction_of(digits: &str, unit: u64) -> u64 {
     let mut number: u64 = 0;
     let mut scale: f64 = 1.0;

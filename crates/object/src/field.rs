@@ -1,8 +1,9 @@
 //! What is wrong with a field of an object: the errors that validation collects, in the words clients see.
 //!
-//! A rule walks an object with a [`Path`], a list of borrowed segments on the stack that costs nothing until an
-//! [`Error`] is made of it. Errors are collected in a [`List`] and become one [`Aggregate`], or the causes of a status:
-//! [`ErrorType::reason`], [`Error::body`] and [`Error::path`]. Both an error and a list are bounded, whatever the client sent.
+//! A rule walks an object with a [`Path`], a list of borrowed segments on the stack that costs nothing until
+//! an [`Error`] is made of it. Errors are collected in a [`List`] and become one [`Aggregate`], or the causes
+//! of a status: [`ErrorType::reason`], [`Error::body`] and [`Error::path`]. Both an error and a list are
+//! bounded, whatever the client sent.
 
 mod list;
 mod path;

@@ -1,7 +1,7 @@
 //! Field paths in the form that people write and errors show: `spec.containers[0].ports[name=http]`.
 //!
-//! Names are split by dots. Brackets hold the place of an item (`[0]`), a condition on one (`[name=http]`), or the
-//! key of a map (`[http]`, `['example.com/app']`). In names and in quotes a backslash escapes the next
+//! Names are split by dots. Brackets hold the place of an item (`[0]`), a condition on one (`[name=http]`),
+//! or the key of a map (`[http]`, `['example.com/app']`). In names and in quotes a backslash escapes the next
 //! character. The text of every [`field::Path`](crate::field::Path) whose keys need no quotes can be read.
 
 use crate::quote::Quoted;
@@ -103,7 +103,8 @@ impl FieldPath {
         })
     }
 
-    /// The value that it leads to, to be changed. What is shared on the way is copied, if there is such a value.
+    /// The value that it leads to, to be changed. What is shared on the way is copied, if there is such a
+    /// value.
     pub fn get_mut<'v>(&self, root: &'v mut Value) -> Option<&'v mut Value> {
         self.get(root)?;
         self.steps.iter().try_fold(root, |value, step| match step {

@@ -1,8 +1,9 @@
-//! Selectors that pick objects by the values of a few of their fields: `metadata.name=a,status.phase!=Failed`.
+//! Selectors that pick objects by the values of a few of their fields:
+//! `metadata.name=a,status.phase!=Failed`.
 //!
-//! A field that an object does not have counts as empty. Matching asks for values by field and allocates nothing; a long
-//! selector asks for each field once.
-//! The caller decides which fields a kind has ([`Selector::try_map`]).
+//! A field that an object does not have counts as empty. Matching asks for values by field and allocates
+//! nothing; a long selector asks for each field once. The caller decides which fields a kind has
+//! ([`Selector::try_map`]).
 
 use crate::Text;
 use std::borrow::Cow;
@@ -166,8 +167,8 @@ impl Selector {
         Self { requirements: Some(requirements), compiled }
     }
 
-    /// Reads the text form: terms split by commas, each `field=value`, `field==value` or `field!=value`. In a value,
-    /// comma, equals sign and backslash are escaped by a backslash.
+    /// Reads the text form: terms split by commas, each `field=value`, `field==value` or `field!=value`. In a
+    /// value, comma, equals sign and backslash are escaped by a backslash.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut terms = split_terms(text);
         terms.sort_unstable();
@@ -183,8 +184,8 @@ impl Selector {
         Ok(Self::new(requirements))
     }
 
-    /// Turns each field and value into another, such as an old name of a field into its new one, or refuses it. A
-    /// requirement whose field and value both become empty is dropped.
+    /// Turns each field and value into another, such as an old name of a field into its new one, or refuses
+    /// it. A requirement whose field and value both become empty is dropped.
     ///
     /// ```
     /// use object::field_selector::Selector;

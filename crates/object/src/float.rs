@@ -1,5 +1,5 @@
-//! The shortest decimal text that gives a number back. Where two texts of that length are equally near, Go takes
-//! the one that ends in an even digit and Rust's own formatting may take the other; this takes Go's.
+//! The shortest decimal text that gives a number back. Where two texts of that length are equally near, Go
+//! takes the one that ends in an even digit and Rust's own formatting may take the other; this takes Go's.
 
 /// Digits with an exponent: `1.5` and `-7`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,8 @@ pub fn short(value: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// The correctly rounded text ends in an even digit where there is a choice; it counts if it gives the number back.
+/// The correctly rounded text ends in an even digit where there is a choice; it counts if it gives the number
+/// back.
 fn even(value: f64, rounded: String, shortest: String) -> String {
     if rounded.parse() == Ok(value) { rounded } else { shortest }
 }

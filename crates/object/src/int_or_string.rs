@@ -65,7 +65,8 @@ impl IntOrString {
         }
     }
 
-    /// The number; of a text the number that it spells. One too large is cut to 64 bits, and any other text is zero.
+    /// The number; of a text the number that it spells. One too large is cut to 64 bits, and any other text
+    /// is zero.
     pub fn int_value(&self) -> i64 {
         match self {
             Self::Int(number) => i64::from(*number),
@@ -78,7 +79,8 @@ impl IntOrString {
         }
     }
 
-    /// The number of items: a number is itself, a percentage is taken of the total. A share past 64 bits is cut to them.
+    /// The number of items: a number is itself, a percentage is taken of the total. A share past 64 bits is
+    /// cut to them.
     pub fn scaled_value(&self, total: i64, round: Round) -> Result<i64, Error> {
         let text = match self {
             Self::Int(number) => return Ok(i64::from(*number)),

@@ -1,10 +1,12 @@
-//! JSONPath as the reference's client library understands it: `.status.conditions[?(@.type=="Ready")].status`.
+//! JSONPath as the reference's client library understands it:
+//! `.status.conditions[?(@.type=="Ready")].status`.
 //!
-//! A path is parsed once and evaluated often. Evaluation walks the tree without copying it and takes up at most
-//! two million values on the way, whatever the path asks for. A map gives its values in the order they lie.
+//! A path is parsed once and evaluated often. Evaluation walks the tree without copying it and takes up at
+//! most two million values on the way, whatever the path asks for. A map gives its values in the order they
+//! lie.
 //!
-//! Of the template language around paths only one thing is here: several actions, as in `.a}{.b`, are evaluated, and
-//! the first one's values count. The loops of that language find nothing.
+//! Of the template language around paths only one thing is here: several actions, as in `.a}{.b`, are
+//! evaluated, and the first one's values count. The loops of that language find nothing.
 
 mod compare;
 mod evaluate;
@@ -143,8 +145,8 @@ impl JsonPath {
         }
     }
 
-    /// The first value that the path finds, for one of many paths: they take up at most `left` values together. Where there are none left, it
-    /// finds nothing.
+    /// The first value that the path finds, for one of many paths: they take up at most `left` values
+    /// together. Where there are none left, it finds nothing.
     pub fn first_within<'v>(&self, root: &'v Value, left: &mut usize) -> Option<Cow<'v, Value>> {
         let Some(names) = self.simple() else {
             return evaluate::find(&self.actions, root, Missing::Allowed, left).ok()?.into_iter().next();

@@ -1,8 +1,8 @@
 //! JSON pointers (RFC 6901): `/spec/containers/0/image`, as JSON patches use them.
 //!
-//! [`Pointer::parse`] holds to the standard. [`Pointer::from_patch`] reads what the reference reads in a patch, which
-//! is more. Both lead to the same places: the index of a list may be counted from its end (`-1` is the last item),
-//! and the places where an item can be put in are those and `-`, behind the last one.
+//! [`Pointer::parse`] holds to the standard. [`Pointer::from_patch`] reads what the reference reads in a
+//! patch, which is more. Both lead to the same places: the index of a list may be counted from its end (`-1`
+//! is the last item), and the places where an item can be put in are those and `-`, behind the last one.
 
 use crate::quote::{IntegerError, Quoted, parse_i64};
 use crate::{Text, Value};
@@ -106,7 +106,8 @@ impl Pointer {
         self.tokens.iter().try_fold(root, |value, token| step(value, token))
     }
 
-    /// The value that it leads to, to be changed. What is shared on the way is copied, if there is such a value.
+    /// The value that it leads to, to be changed. What is shared on the way is copied, if there is such a
+    /// value.
     pub fn resolve_mut<'v>(&self, root: &'v mut Value) -> Option<&'v mut Value> {
         self.resolve(root)?;
         self.tokens.iter().try_fold(root, |value, token| step_mut(value, token))

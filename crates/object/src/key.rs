@@ -1,5 +1,5 @@
-//! Map keys. A key that the schema knows points into the program's own text, so a decoded object holds no heap string for it
-//! and copies no text; any other key is a shared one.
+//! Map keys. A key that the schema knows points into the program's own text, so a decoded object holds no
+//! heap string for it and copies no text; any other key is a shared one.
 
 use crate::Text;
 use std::borrow::Borrow;

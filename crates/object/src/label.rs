@@ -1,9 +1,10 @@
 //! Labels and the selectors that pick objects by them.
 //!
 //! A [`Selector`] is read from text ([`Selector::parse`]) or built from the structured form of a document
-//! ([`Selector::from_structured`]). Both give the same sorted list of [`Requirement`]s, and its text is the canonical
-//! one. Matching asks for label values by key, so that whatever holds labels can be matched without building a map, and
-//! allocates nothing. A long selector goes through the labels instead, and looks them up in itself.
+//! ([`Selector::from_structured`]). Both give the same sorted list of [`Requirement`]s, and its text is the
+//! canonical one. Matching asks for label values by key, so that whatever holds labels can be matched without
+//! building a map, and allocates nothing. A long selector goes through the labels instead, and looks them up
+//! in itself.
 
 mod compiled;
 mod parse;
@@ -112,8 +113,8 @@ impl Selector {
         Self { requirements: None, compiled: None }
     }
 
-    /// Reads the text form: requirements split by commas, each `key`, `!key`, `key=value`, `key==value`, `key!=value`,
-    /// `key in (a,b)`, `key notin (a,b)`, `key>1` or `key<1`.
+    /// Reads the text form: requirements split by commas, each `key`, `!key`, `key=value`, `key==value`,
+    /// `key!=value`, `key in (a,b)`, `key notin (a,b)`, `key>1` or `key<1`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         Self::parse_at(&field::Path::UNSET, text)
     }
@@ -123,8 +124,8 @@ impl Selector {
         parse::parse(path, text).map(Self::new)
     }
 
-    /// Builds a selector from `matchLabels` and `matchExpressions`. Without any it picks everything; a document that
-    /// has no selector at all picks [`nothing`](Self::nothing).
+    /// Builds a selector from `matchLabels` and `matchExpressions`. Without any it picks everything; a
+    /// document that has no selector at all picks [`nothing`](Self::nothing).
     ///
     /// ```
     /// use object::label::{Expression, Selector};

@@ -1,15 +1,16 @@
-//! The map of the value tree: entries in the order they were put in, found by a scan. They lie in one shared piece of
-//! memory, which a change to one of its clones copies first.
+//! The map of the value tree: entries in the order they were put in, found by a scan. They lie in one shared
+//! piece of memory, which a change to one of its clones copies first.
 //!
 //! The maps of API objects are small, so a scan beats a hash. Code that looks up many keys of one map that a
-//! client filled uses [`Map::index`], which is built once, so that no request costs time quadratic in its size.
+//! client filled uses [`Map::index`], which is built once, so that no request costs time quadratic in its
+//! size.
 
 use crate::shared::{IntoIter, Shared};
 use crate::{Key, Value};
 use std::collections::HashMap;
 
-/// Keys and values in insertion order; a key is there at most once. A clone shares the entries until either of the two
-/// is changed.
+/// Keys and values in insertion order; a key is there at most once. A clone shares the entries until either
+/// of the two is changed.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     entries: Shared<(Key, Value)>,
@@ -69,7 +70,8 @@ impl Map {
         self.get(key).is_some()
     }
 
-    /// Puts `value` at `key`: in the place of the entry that is there (whose value comes back), or at the end.
+    /// Puts `value` at `key`: in the place of the entry that is there (whose value comes back), or at the
+    /// end.
     pub fn insert(&mut self, key: impl Into<Key>, value: impl Into<Value>) -> Option<Value> {
         let (key, value) = (key.into(), value.into());
         match self.get_mut(&key) {
@@ -146,7 +148,8 @@ impl Map {
         self.entries.iter().map(|(k, v)| (k.as_str(), v)).collect()
     }
 
-    /// The map, for this many look-ups: with a table where that is less work than to go through the entries each time.
+    /// The map, for this many look-ups: with a table where that is less work than to go through the entries
+    /// each time.
     pub fn lookup(&self, lookups: usize) -> Lookup<'_> {
         if self.len() > 16 && lookups > 1 { Lookup::Table(self.index()) } else { Lookup::Scan(self) }
     }
@@ -171,7 +174,8 @@ impl<'m> Lookup<'m> {
     }
 }
 
-/// Equal when they hold the same keys with equal values, in whatever order; clones are equal without a comparison of their entries.
+/// Equal when they hold the same keys with equal values, in whatever order; clones are equal without a
+/// comparison of their entries.
 impl PartialEq for Map {
     fn eq(&self, other: &Self) -> bool {
         if std::ptr::eq(self.entries(), other.entries()) {

@@ -1,8 +1,9 @@
 //! What names may look like: the DNS forms, label keys and values, environment variables, ports, addresses.
 //!
-//! A rule takes a text and gives the list of what is wrong with it, in the words clients see (with the example and the
-//! pattern they carry); an empty list means the text is fine and costs no allocation. Rules whose message names
-//! another part of the value than the whole give [`field::List`] instead, and live in [`address`] and [`domain`].
+//! A rule takes a text and gives the list of what is wrong with it, in the words clients see (with the
+//! example and the pattern they carry); an empty list means the text is fine and costs no allocation. Rules
+//! whose message names another part of the value than the whole give [`field::List`] instead, and live in
+//! [`address`] and [`domain`].
 //!
 //! Lengths are counted in bytes.
 
@@ -387,7 +388,8 @@ fn dns1035_label_bytes(value: &[u8]) -> Messages {
     messages
 }
 
-/// A prefix with its trailing dash, and the character before it, replaced by a letter that every rule accepts.
+/// A prefix with its trailing dash, and the character before it, replaced by a letter that every rule
+/// accepts.
 fn masked(name: &str, mode: Mode) -> Cow<'_, [u8]> {
     match name.as_bytes() {
         [kept @ .., _, b'-'] if mode == Mode::Prefix => Cow::Owned([kept, b"a"].concat()),

@@ -1,9 +1,9 @@
 //! Paths as managed fields know them: the elements that lead from an object to one of its fields, list items
 //! identified by their keys or values where the list has such.
 //!
-//! [`Element`]s have the order and the equality of the reference, on which the text of a set of paths depends: a
-//! whole number and a fraction are one number if their 64-bit floats are equal. For whole numbers past 2⁵³ that
-//! makes "equal" not transitive, so elements are never handed to a sort as they are.
+//! [`Element`]s have the order and the equality of the reference, on which the text of a set of paths
+//! depends: a whole number and a fraction are one number if their 64-bit floats are equal. For whole numbers
+//! past 2⁵³ that makes "equal" not transitive, so elements are never handed to a sort as they are.
 //!
 //! The key fields of a list and their defaults are in the schema.
 
@@ -129,8 +129,8 @@ impl ElementRef<'_> {
         }
     }
 
-    /// An order that is total, also where numbers past 2⁵³ are concerned: a whole number comes before a fraction that
-    /// is equal to it. For maps and sorts.
+    /// An order that is total, also where numbers past 2⁵³ are concerned: a whole number comes before a
+    /// fraction that is equal to it. For maps and sorts.
     pub fn total_cmp(self, other: Self) -> Ordering {
         order::strict(self, other)
     }
@@ -232,7 +232,8 @@ impl Path {
         resolve::get(self, root)
     }
 
-    /// The value that it leads to, to be changed. What is shared on the way is copied, if there is such a value.
+    /// The value that it leads to, to be changed. What is shared on the way is copied, if there is such a
+    /// value.
     pub fn get_mut<'v>(&self, root: &'v mut Value) -> Option<&'v mut Value> {
         resolve::get_mut(self, root)
     }

@@ -4,9 +4,9 @@
 //! 1. The nodes of a level are in strictly ascending order of their elements.
 //! 2. Every node is a member, or has children that are not empty, or both.
 //!
-//! Looking a path up allocates nothing. Levels are shared between clones and between the results of operations, and
-//! are copied only when one of them is changed. A set is as deep as the paths in it; what is read from text is at
-//! most 512 levels deep, like objects.
+//! Looking a path up allocates nothing. Levels are shared between clones and between the results of
+//! operations, and are copied only when one of them is changed. A set is as deep as the paths in it; what is
+//! read from text is at most 512 levels deep, like objects.
 
 mod algebra;
 mod build;
@@ -72,7 +72,8 @@ impl Set {
 
     /// Puts a path in. The path to the whole object is no member of any set.
     ///
-    /// A level costs time in the square of its size to fill out of order; use a [`Builder`] for what a client sent.
+    /// A level costs time in the square of its size to fill out of order; use a [`Builder`] for what a client
+    /// sent.
     pub fn insert(&mut self, path: &[Element]) {
         let Some((last, parents)) = path.split_last() else { return };
         let mut set = self;

@@ -1,8 +1,9 @@
 //! Amounts of resources: `250m`, `128Mi`, `1e3`.
 //!
-//! A [`Quantity`] is an exact number that remembers which family of suffix it was written with. It agrees with the
-//! reference in what it accepts, in which spellings it keeps as they are and which it rewrites, in how it rounds and
-//! in how conversions to 64 bits overflow. Reading is linear in the length of the text whatever exponent it names.
+//! A [`Quantity`] is an exact number that remembers which family of suffix it was written with. It agrees
+//! with the reference in what it accepts, in which spellings it keeps as they are and which it rewrites, in
+//! how it rounds and in how conversions to 64 bits overflow. Reading is linear in the length of the text
+//! whatever exponent it names.
 //!
 //! Rounding is always away from zero: to billionths when read, to whole units by [`Quantity::value`].
 //! Binary amounts stop at `2^63 - 1` in either direction when read; decimal ones have no bound.
@@ -75,7 +76,8 @@ pub enum Scale {
 
 /// An exact amount.
 ///
-/// Comparison is by amount alone: `1`, `1000m` and `1e0` are equal. `Display` gives the text that goes into documents.
+/// Comparison is by amount alone: `1`, `1000m` and `1e0` are equal. `Display` gives the text that goes into
+/// documents.
 ///
 /// ```
 /// use object::quantity::Quantity;
@@ -143,7 +145,8 @@ impl Quantity {
         }
     }
 
-    /// The amount in whole units, rounded up. An amount past 64 bits gives no meaningful result; compare first.
+    /// The amount in whole units, rounded up. An amount past 64 bits gives no meaningful result; compare
+    /// first.
     ///
     /// ```
     /// assert_eq!("1100m".parse::<object::quantity::Quantity>().unwrap().value(), 2);
@@ -201,8 +204,8 @@ impl Quantity {
         }
     }
 
-    /// How Go prints the structure that holds a quantity, for messages that show it so. An amount past 64 bits, whose structure has
-    /// an address in it, is shown as its text.
+    /// How Go prints the structure that holds a quantity, for messages that show it so. An amount past 64
+    /// bits, whose structure has an address in it, is shown as its text.
     ///
     /// ```
     /// let amount: object::quantity::Quantity = "1500m".parse().unwrap();
@@ -382,8 +385,8 @@ fn checked_scale_up(value: i64, scale: i32) -> Option<i64> {
     value.checked_mul(10_i64.checked_pow(u32::try_from(scale).ok()?)?)
 }
 
-/// Multiplies by `10^shift` or divides by `10^-shift`. Past 64 bits the result is what the reference leaves: the low
-/// bits of a product by a power it multiplies in one step, zero for the powers it reaches by steps.
+/// Multiplies by `10^shift` or divides by `10^-shift`. Past 64 bits the result is what the reference leaves:
+/// the low bits of a product by a power it multiplies in one step, zero for the powers it reaches by steps.
 fn small_scaled_value(value: i64, shift: i32) -> i64 {
     if shift < 0 {
         return divide_rounding_up(value, -i64::from(shift)).0;

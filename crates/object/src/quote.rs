@@ -1,7 +1,8 @@
-//! Go's way of quoting text (`%q`, `strconv.Quote`) and of reading and naming integers, since the messages that clients
-//! see carry both.
+//! Go's way of quoting text (`%q`, `strconv.Quote`) and of reading and naming integers, since the messages
+//! that clients see carry both.
 //!
-//! Everything here is a pure function of its input. What is printable follows Unicode 15.0, as in the reference server.
+//! Everything here is a pure function of its input. What is printable follows Unicode 15.0, as in the
+//! reference server.
 
 mod printable;
 

@@ -2,8 +2,8 @@
 
 use crate::Value;
 
-/// Whether two values mean the same: what is empty means the same as what is absent. Recursion ends, because the depth of objects
-/// is limited.
+/// Whether two values mean the same: what is empty means the same as what is absent. Recursion ends, because
+/// the depth of objects is limited.
 pub fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::List(one), Value::List(other)) => {

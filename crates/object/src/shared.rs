@@ -1,8 +1,9 @@
-//! What lists and maps are stored in: a vector in one shared piece of memory, which a change to one of its clones
-//! copies first.
+//! What lists and maps are stored in: a vector in one shared piece of memory, which a change to one of its
+//! clones copies first.
 //!
-//! Much of the work of decoding and dropping an object is allocation, so counter, length and values lie in one piece,
-//! where an `Arc<Vec<T>>` has two. Room for more values is filled with default ones, which have to be cheap.
+//! Much of the work of decoding and dropping an object is allocation, so counter, length and values lie in
+//! one piece, where an `Arc<Vec<T>>` has two. Room for more values is filled with default ones, which have to
+//! be cheap.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -13,7 +14,8 @@ pub(crate) struct Shared<T> {
     piece: Option<Arc<Piece<T>>>,
 }
 
-/// The header is the number of values, which is at most the length of the slice; what lies behind them is room.
+/// The header is the number of values, which is at most the length of the slice; what lies behind them is
+/// room.
 type Piece<T> = HeaderSlice<usize, [T]>;
 
 impl<T> Shared<T> {
@@ -172,8 +174,8 @@ impl<T: Clone + Default> IntoIterator for Shared<T> {
     }
 }
 
-/// The values of a [`List`](crate::List), or the entries of a [`Map`](crate::Map): moved out where they are not shared,
-/// else cloned.
+/// The values of a [`List`](crate::List), or the entries of a [`Map`](crate::Map): moved out where they are
+/// not shared, else cloned.
 pub struct IntoIter<T> {
     values: Shared<T>,
     left: Range<usize>,

@@ -1,8 +1,9 @@
-//! Strings of the tree. Most are short and of ASCII letters, and those are stored inline; all others are shared.
+//! Strings of the tree. Most are short and of ASCII letters, and those are stored inline; all others are
+//! shared.
 //!
-//! A short text can be written where it will stay ([`Text::set_lossy`]). Its letters are copied in pieces of various
-//! sizes, and a processor that has to read them back as a whole right after, to move the text, waits until all are
-//! written: that takes longer than the copy.
+//! A short text can be written where it will stay ([`Text::set_lossy`]). Its letters are copied in pieces of
+//! various sizes, and a processor that has to read them back as a whole right after, to move the text, waits
+//! until all are written: that takes longer than the copy.
 
 use ascii::{AsAsciiStr, AsciiChar, AsciiStr};
 use std::borrow::{Borrow, Cow};
@@ -32,7 +33,8 @@ enum Form {
 /// The number of letters that are stored inline.
 const MOST: usize = 23;
 
-/// How many of the letters count. An enum, so that its byte has values left to tell other forms and values by.
+/// How many of the letters count. An enum, so that its byte has values left to tell other forms and values
+/// by.
 #[rustfmt::skip]
 #[derive(Clone, Copy)]
 #[repr(u8)]

@@ -1,8 +1,9 @@
 //! Points in time as documents carry them: [`Time`] to the second, [`MicroTime`] to the microsecond.
 //!
-//! Both are read as Go's `time.Parse` reads the layouts that the reference uses, with its error texts; both are written
-//! in UTC. A [`Time`] may be given with a fraction, which is dropped; a [`MicroTime`] has exactly six digits of one.
-//! Years 0 to 9999 can be read; an offset can push the result just past either end, and it is written as such.
+//! Both are read as Go's `time.Parse` reads the layouts that the reference uses, with its error texts; both
+//! are written in UTC. A [`Time`] may be given with a fraction, which is dropped; a [`MicroTime`] has exactly
+//! six digits of one. Years 0 to 9999 can be read; an offset can push the result just past either end, and it
+//! is written as such.
 //!
 //! The first second of year 1 is how Go spells "no time"; an encoder leaves such a time out or writes
 //! null ([`Time::is_zero`]).
@@ -138,8 +139,8 @@ impl MicroTime {
         SystemTime::now().into()
     }
 
-    /// A point by seconds since 1970 and nanoseconds on top, which may be negative or more than a second; what is less
-    /// than a microsecond is dropped.
+    /// A point by seconds since 1970 and nanoseconds on top, which may be negative or more than a second;
+    /// what is less than a microsecond is dropped.
     pub fn from_unix(seconds: i64, nanos: i32) -> Self {
         let micros = i64::from(nanos) / NANOS_PER_MICRO;
         Self {

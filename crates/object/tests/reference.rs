@@ -1,8 +1,9 @@
-//! The leaf modules against facts recorded from the reference implementation: for each text, what it made of it.
+//! The leaf modules against facts recorded from the reference implementation: for each text, what it made of
+//! it.
 //!
 //! A fact file has one case per line, its columns split by tabs. `\t`, `\n`, `\r`, `\0` and `\\` are escapes,
-//! `\i` is the first column. Lines `@n` come first and hold texts that later columns refer to as `@n`. Where a
-//! reading failed, the column holds `!` and the error.
+//! `\i` is the first column. Lines `@n` come first and hold texts that later columns refer to as `@n`. Where
+//! a reading failed, the column holds `!` and the error.
 
 #[path = "reference/field.rs"]
 mod field;

@@ -1,7 +1,8 @@
-//! The comments in the source of the crate `k8s-pb`: those of list types, watch events and the options of requests.
+//! The comments in the source of the crate `k8s-pb`: those of list types, watch events and the options of
+//! requests.
 //!
-//! Cargo gives the path of the source. The comments are the reference's, as its Protobuf definitions carry them; the
-//! rules by which the reference makes a description of a comment are applied here.
+//! Cargo gives the path of the source. The comments are the reference's, as its Protobuf definitions carry
+//! them; the rules by which the reference makes a description of a comment are applied here.
 
 use crate::Packages;
 use serde_json::Value;
@@ -101,7 +102,8 @@ fn is_wanted(ty: &str) -> bool {
     ty.ends_with("list") || ty.ends_with("options") || ty == "watchevent"
 }
 
-/// Lines are joined, empty ones divide paragraphs, indented ones stay separate; markers for tools and TODO notes are dropped.
+/// Lines are joined, empty ones divide paragraphs, indented ones stay separate; markers for tools and TODO
+/// notes are dropped.
 fn description(comment: &[&str]) -> String {
     let mut text = String::new();
     for line in comment.iter().take_while(|line| **line != "---") {

@@ -1,11 +1,13 @@
-//! Collects the descriptions of the API's types and fields, and stores them compressed, one block for each package.
+//! Collects the descriptions of the API's types and fields, and stores them compressed, one block for each
+//! package.
 //!
-//! The texts are those of the crate `k8s-openapi`, which carries them as JSON schemas made from the reference's own
-//! OpenAPI document. It has no types for lists, watch events and the options of requests; the texts of those come from
-//! the comments in the source of the crate `k8s-pb` (see [`comments`]).
+//! The texts are those of the crate `k8s-openapi`, which carries them as JSON schemas made from the
+//! reference's own OpenAPI document. It has no types for lists, watch events and the options of requests; the
+//! texts of those come from the comments in the source of the crate `k8s-pb` (see [`comments`]).
 //!
-//! A block is deflated text: records that end in `\x1e`, each of them type, field and description, divided by `\x1f`.
-//! Names are in lower case, because `k8s-pb` spells them in Rust's way; the field is empty for the type itself.
+//! A block is deflated text: records that end in `\x1e`, each of them type, field and description, divided by
+//! `\x1f`. Names are in lower case, because `k8s-pb` spells them in Rust's way; the field is empty for the
+//! type itself.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

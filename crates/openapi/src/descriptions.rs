@@ -1,7 +1,7 @@
 //! The descriptions of types and fields.
 //!
-//! The build script embeds them in the binary: one compressed block for each package of types. A lookup inflates the
-//! block of its package.
+//! The build script embeds them in the binary: one compressed block for each package of types. A lookup
+//! inflates the block of its package.
 
 use flate2::read::DeflateDecoder;
 use schema::Type;
@@ -13,8 +13,8 @@ static BLOCKS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/descriptio
 
 /// The description of a field in the reference; with an empty `field`, that of the type.
 ///
-/// The type is named as in the schema or as in OpenAPI documents. Each call inflates the texts of one package of types, which
-/// takes a few milliseconds at most: callers cache texts that they need often.
+/// The type is named as in the schema or as in OpenAPI documents. Each call inflates the texts of one package
+/// of types, which takes a few milliseconds at most: callers cache texts that they need often.
 ///
 /// ```
 /// let text = openapi::description("core.v1.ConfigMap", "immutable");

@@ -1,7 +1,7 @@
 //! Discovery: which groups, versions and resources there are.
 //!
-//! There are two forms. The older one has a [`Document`] for each group version, of a type in `schema`, in every encoding.
-//! The newer one, [`aggregated`] discovery, has two documents for everything, in JSON.
+//! There are two forms. The older one has a [`Document`] for each group version, of a type in `schema`, in
+//! every encoding. The newer one, [`aggregated`] discovery, has two documents for everything, in JSON.
 
 use crate::served::{Group, GroupVersion, Served};
 use crate::tree::{Escape, Object, hash, json, texts};
@@ -122,7 +122,8 @@ pub fn aggregated(served: &Served, root: Root, version: Aggregated) -> Tagged {
     aggregated_of(served, root, version, |group, version| aggregated_version(served, group, version).into())
 }
 
-/// The same document, from the part of each group version that `part` returns: the output of [`aggregated_version`].
+/// The same document, from the part of each group version that `part` returns: the output of
+/// [`aggregated_version`].
 pub fn aggregated_of(
     served: &Served,
     root: Root,

@@ -1,7 +1,8 @@
 //! The messages of gnostic, by which OpenAPI documents are written as Protobuf: encoded from the JSON tree.
 //!
-//! A message is a table of its fields by ascending number. Keys that start with `x-` are extensions: their values are YAML
-//! text, with the quoting of YAML 1.1 (`"y"`); the library of the reference quotes as YAML 1.2.
+//! A message is a table of its fields by ascending number. Keys that start with `x-` are extensions: their
+//! values are YAML text, with the quoting of YAML 1.1 (`"y"`); the library of the reference quotes as YAML
+//! 1.2.
 
 use crate::tree::{Escape, json};
 use object::{Map, Value};

@@ -1,6 +1,7 @@
 //! The documents of the API: OpenAPI, discovery, and the descriptions of types and fields.
 //!
-//! Everything is derived from the rows of `kinds` and the types of `schema`, for the resources that a [`Served`] names:
+//! Everything is derived from the rows of `kinds` and the types of `schema`, for the resources that a
+//! [`Served`] names:
 //!
 //! - [`discovery`]: which groups, versions and resources there are;
 //! - [`v3`]: one OpenAPI document for each group version, as JSON and as Protobuf, and the index of them;
@@ -9,8 +10,9 @@
 //!
 //! Custom kinds are described from their definitions, as their authors wrote them.
 //!
-//! Documents are built on each call and not cached: descriptions are compressed in the binary, and the server caches the
-//! bytes of a document and its [`hash`], or the compressed parts of one. Nothing here fails: a document omits what it cannot describe.
+//! Documents are built on each call and not cached: descriptions are compressed in the binary, and the server
+//! caches the bytes of a document and its [`hash`], or the compressed parts of one. Nothing here fails: a
+//! document omits what it cannot describe.
 
 mod descriptions;
 pub mod discovery;

@@ -82,7 +82,8 @@ pub(crate) type Paths<'a> = BTreeMap<String, Vec<Operation<'a>>>;
 const JSON: &str = "application/json";
 const OBJECTS: &[&str] = &[JSON, "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// The paths of discovery, and those outside of the API groups. The reference does not document the discovery of custom kinds.
+/// The paths of discovery, and those outside of the API groups. The reference does not document the discovery
+/// of custom kinds.
 pub(crate) fn about_the_server<'a>(served: &Served) -> Paths<'a> {
     let mut paths = Paths::new();
     let mut add = |path: &str, id: String, tag: String, description, consumes, produces, model| {

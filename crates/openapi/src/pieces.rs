@@ -1,7 +1,8 @@
 //! Compressed pieces of a document, from which the whole is put together without compressing it again.
 //!
-//! A piece is a run of deflate blocks that ends at a whole byte and refers to nothing before it. Runs can follow each other in any order:
-//! what is left to make is the frame of gzip, with a checksum that follows from those of the pieces.
+//! A piece is a run of deflate blocks that ends at a whole byte and refers to nothing before it. Runs can
+//! follow each other in any order: what is left to make is the frame of gzip, with a checksum that follows
+//! from those of the pieces.
 
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};

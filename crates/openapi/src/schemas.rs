@@ -104,7 +104,8 @@ const VERSION_FIELDS: &[(&str, bool)] = &[
 pub(crate) struct Schemas<'a, 'd> {
     version: OpenApiVersion,
     pub(crate) descriptions: &'d mut Descriptions,
-    /// Whether options are described as kinds of those groups alone that clients know: so the reference does for custom kinds.
+    /// Whether options are described as kinds of those groups alone that clients know: so the reference does
+    /// for custom kinds.
     pub(crate) groups_of_clients: bool,
     found: BTreeMap<Text, Option<Value>>,
     pending: Vec<Model<'a>>,
@@ -250,7 +251,8 @@ impl<'a, 'd> Schemas<'a, 'd> {
         schema.into()
     }
 
-    /// The group version kinds of a type. Types such as `DeleteOptions` are registered in every group version.
+    /// The group version kinds of a type. Types such as `DeleteOptions` are registered in every group
+    /// version.
     fn kinds_of(&self, ty: &Type) -> Vec<Value> {
         let kind_of = |group: &str, version: &str, kind: &str| {
             Object::new().with("group", group).with("kind", kind).with("version", version).into()

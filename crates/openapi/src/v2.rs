@@ -1,7 +1,8 @@
 //! OpenAPI v2 (Swagger 2.0): one document for all served resources, as JSON and as Protobuf.
 //!
-//! It is put together from compressed [parts](Part): one for all built-in kinds, and one for each custom kind in each version. So a
-//! custom kind more costs its own part, and the whole is not in memory but as a compressed document.
+//! It is put together from compressed [parts](Part): one for all built-in kinds, and one for each custom kind
+//! in each version. So a custom kind more costs its own part, and the whole is not in memory but as a
+//! compressed document.
 
 mod protobuf;
 
@@ -62,7 +63,8 @@ impl Writer {
     /// The part of all built-in kinds, with what custom ones share with them.
     pub fn builtin(&mut self, served: &Served) -> Part {
         let maps = self.builtin_entries(served);
-        // Each group version and each package of types is a piece, so that those of custom kinds can go between them.
+        // Each group version and each package of types is a piece, so that those of custom kinds can go
+        // between them.
         Part::new(maps, self.encoding, |key| match key.strip_prefix("/apis/") {
             Some(rest) => key.len() - rest.len() + end_of_group_version(rest),
             None => key.rfind('.').unwrap_or(0),
@@ -319,8 +321,8 @@ struct SharedParameters {
 }
 
 impl SharedParameters {
-    /// The entry for `parameter` in an operation: a reference, or the parameter itself if it belongs to one operation or if
-    /// clients expect it there.
+    /// The entry for `parameter` in an operation: a reference, or the parameter itself if it belongs to one
+    /// operation or if clients expect it there.
     fn place(&mut self, name: &str, parameter: Value) -> Value {
         if matches!(name, OWN_BODY | "name" | "fieldValidation" | "dryRun") {
             return parameter;

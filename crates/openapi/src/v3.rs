@@ -1,4 +1,5 @@
-//! OpenAPI v3: one document for each group version, one for each group, and one for each path outside of the API groups.
+//! OpenAPI v3: one document for each group version, one for each group, and one for each path outside of the
+//! API groups.
 
 use crate::descriptions::Descriptions;
 use crate::operations::{

@@ -1,4 +1,5 @@
-//! The documents of custom kinds compared with those of the reference, for the definitions in `reference/definitions.json`.
+//! The documents of custom kinds compared with those of the reference, for the definitions in
+//! `reference/definitions.json`.
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "test code")]
 
 use flate2::read::GzDecoder;

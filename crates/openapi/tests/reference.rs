@@ -1,7 +1,8 @@
-//! The documents compared with those of the reference; `reference/documents.txt` has the hashes of the latter.
+//! The documents compared with those of the reference; `reference/documents.txt` has the hashes of the
+//! latter.
 //!
-//! They were recorded from a reference server with all APIs enabled. The comparison leaves out the descriptions of enum
-//! values: no source that the build reads has them.
+//! They were recorded from a reference server with all APIs enabled. The comparison leaves out the
+//! descriptions of enum values: no source that the build reads has them.
 #![allow(clippy::expect_used, clippy::panic, reason = "test code")]
 
 use flate2::read::GzDecoder;

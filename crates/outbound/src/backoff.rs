@@ -26,7 +26,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Makes attempts until one succeeds, fails for good, is the last, or the next could not start before the deadline.
+    /// Makes attempts until one succeeds, fails for good, is the last, or the next could not start before the
+    /// deadline.
     pub(crate) async fn retry<T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Instant,

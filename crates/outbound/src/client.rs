@@ -30,8 +30,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(crate) const IDLE: Duration = Duration::from_secs(90);
 /// The most unused connections that are kept for an address.
 pub(crate) const MOST_IDLE: usize = 25;
-/// The most requests of a client that are under way at a time; more wait, inside their deadlines. Without HTTP/2 each has a
-/// connection.
+/// The most requests of a client that are under way at a time; more wait, inside their deadlines. Without
+/// HTTP/2 each has a connection.
 const MOST_REQUESTS: usize = 200;
 /// After this silence a server with HTTP/2 is asked whether it is still there.
 const PING_AFTER: Duration = Duration::from_secs(30);
@@ -71,7 +71,8 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Finds the address of a server, as host and port, whenever a connection is opened: that of a service of the cluster.
+/// Finds the address of a server, as host and port, whenever a connection is opened: that of a service of the
+/// cluster.
 pub type Resolve = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 
 /// A client. Clones share its connections.
@@ -93,7 +94,8 @@ impl Client {
         Self::with_resolver(tls, None)
     }
 
-    /// A client whose connections go to the address that `resolve` finds, whatever the host in the address of a request.
+    /// A client whose connections go to the address that `resolve` finds, whatever the host in the address of
+    /// a request.
     pub fn with_resolver(tls: &Tls, resolve: Option<Resolve>) -> Result<Self, TlsError> {
         let connector = Connector::new(tls, resolve, Versions::All)?;
         let http = legacy::Client::builder(TokioExecutor::new())

@@ -1,4 +1,5 @@
-//! Connections to webhooks: one client for each server, trust and credentials, shared by all webhooks that have these.
+//! Connections to webhooks: one client for each server, trust and credentials, shared by all webhooks that
+//! have these.
 
 use crate::client::Resolve;
 use crate::endpoint::{Endpoint, Peer};

@@ -1,4 +1,5 @@
-//! What a request proves its origin with: a token or password in a header, a certificate, or what a plugin issues.
+//! What a request proves its origin with: a token or password in a header, a certificate, or what a plugin
+//! issues.
 
 use crate::exec::{Issued, Plugin};
 use crate::tls::Identity;
@@ -46,7 +47,8 @@ impl Shown {
     }
 }
 
-/// The part of a header `Authorization` after its scheme, if it is too long for a word that appears by chance.
+/// The part of a header `Authorization` after its scheme, if it is too long for a word that appears by
+/// chance.
 pub(crate) fn secret_of(header: &HeaderValue) -> Option<&str> {
     let (_, secret) = header.to_str().ok()?.split_once(' ')?;
     (secret.len() >= SHORTEST_SECRET).then_some(secret)

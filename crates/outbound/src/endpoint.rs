@@ -39,8 +39,8 @@ impl Peer {
     }
 }
 
-/// A server with the credentials for it, as a kubeconfig describes them. Another certificate makes new connections; another token
-/// does not.
+/// A server with the credentials for it, as a kubeconfig describes them. Another certificate makes new
+/// connections; another token does not.
 pub struct Endpoint {
     url: Uri,
     tls: Tls,
@@ -96,7 +96,8 @@ impl Endpoint {
         crate::client::shown(&self.url)
     }
 
-    /// Sends JSON to the address of the server, with a query. With the answer come the credentials that were sent.
+    /// Sends JSON to the address of the server, with a query. With the answer come the credentials that were
+    /// sent.
     pub(crate) async fn post_json(
         &self,
         query: &str,
@@ -142,7 +143,7 @@ impl Endpoint {
         Uri::from_parts(parts).map_err(|error| Error::Request(error.to_string()))
     }
 
-    /// The client with a certificate: the one at hand, or a new one if the certificate is another.
+    /// The client with a certificate: the known one, or a new one if the certificate is another.
     fn client(&self, identity: Option<Arc<Identity>>) -> Result<Client, Error> {
         let mut current = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if current.identity != identity {

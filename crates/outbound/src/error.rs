@@ -4,8 +4,8 @@ use http::StatusCode;
 use object::quote::Quoted;
 use std::time::Duration;
 
-/// Why a request has no answer that can be used. The texts are fit for a log and for a client: they contain the address, and no
-/// credentials.
+/// Why a request has no answer that can be used. The texts are fit for a log and for a client: they contain
+/// the address, and no credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No connection, or no TLS.
@@ -68,8 +68,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same request may well succeed a moment later: the connection was lost, the server failed, is overloaded, or
-    /// says when to come back.
+    /// Whether the same request may well succeed a moment later: the connection was lost, the server failed,
+    /// is overloaded, or says when to come back.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Lost { .. } => true,

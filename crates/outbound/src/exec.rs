@@ -1,7 +1,8 @@
 //! Client credential plugins: programs that issue a token or a certificate.
 //!
 //! 1. **One run for all.** Requests that need credentials while the plugin runs wait for the same run.
-//! 2. **Kept until they end.** Credentials are used until they expire, until the server refuses them, or until the process ends.
+//! 2. **Kept until they end.** Credentials are used until they expire, until the server refuses them, or
+//!    until the process ends.
 //! 3. **Bounded.** A run has a time, its output has a length.
 
 use crate::credentials::{SHORTEST_SECRET, bearer, secret_of};
@@ -200,8 +201,8 @@ impl InteractiveMode {
 }
 
 impl Settings {
-    /// Messages without the secrets that are known: words of the output, whether it can be used or not, the token before, values of
-    /// arguments and variables, and keys in PEM.
+    /// Messages without the secrets that are known: words of the output, whether it can be used or not, the
+    /// token before, values of arguments and variables, and keys in PEM.
     fn without_secrets(&self, messages: &[u8], stdout: &[u8], before: Option<&str>) -> String {
         let mut text = String::from_utf8_lossy(messages).trim().to_owned();
         // From the begin of the first key to the end of the last, or of the text.

@@ -1,4 +1,5 @@
-//! Requests of callers that are handed on to another server: their bodies are streams, and they may upgrade their connections.
+//! Requests of callers that are handed on to another server: their bodies are streams, and they may upgrade
+//! their connections.
 
 use crate::client::{Connector, MOST_HEADER_BYTES, Versions, cause};
 use crate::credentials::{Reread, Source, certificate};
@@ -58,7 +59,8 @@ impl Forwarder {
         Ok(Self { certificate: Some(certificate), ..Self::new(trust)? })
     }
 
-    /// Sends a request, and returns the answer when its head is there. If a connection is opened for it, that holds the guard until it is closed.
+    /// Sends a request, and returns the answer when its head is there. If a connection is opened for it, that
+    /// holds the guard until it is closed.
     ///
     /// A request that is dropped before its answer is there closes its connection.
     pub async fn send(
@@ -75,7 +77,7 @@ impl Forwarder {
         answer.map_err(|error| ForwardError(cause(&error)))
     }
 
-    /// The client with a certificate: the one at hand, or a new one if the certificate is another.
+    /// The client with a certificate: the known one, or a new one if the certificate is another.
     fn client(&self, identity: Option<Arc<Identity>>) -> Result<Http, TlsError> {
         let mut current = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if current.0 != identity {

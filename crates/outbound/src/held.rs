@@ -1,4 +1,5 @@
-//! Connections that hold something for as long as they are open, such as a place among all connections of the process.
+//! Connections that hold something for as long as they are open, such as a place among all connections of the
+//! process.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::MaybeHttpsStream;
@@ -25,7 +26,8 @@ tokio::task_local! {
     static GUARD: Cell<Option<Guard>>;
 }
 
-/// Runs a request whose connection holds something. If it uses an open connection, the guard is dropped at its end.
+/// Runs a request whose connection holds something. If it uses an open connection, the guard is dropped at
+/// its end.
 pub(crate) async fn with_guard<F: Future>(guard: Option<Guard>, request: F) -> F::Output {
     GUARD.scope(Cell::new(guard), request).await
 }

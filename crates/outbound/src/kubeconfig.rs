@@ -66,8 +66,9 @@ impl Kubeconfig {
         self.try_endpoint().map_err(|why| KubeconfigError::Invalid { path: self.path.clone(), why })
     }
 
-    /// A server that is not in the file, with the credentials of the user that is named like it: `HOST:PORT`, `*.` and the end of
-    /// that, the same without the port 443, or `*`; else of the user of the current context, or none.
+    /// A server that is not in the file, with the credentials of the user that is named like it: `HOST:PORT`,
+    /// `*.` and the end of that, the same without the port 443, or `*`; else of the user of the current
+    /// context, or none.
     pub fn endpoint_of(&self, peer: Peer) -> Result<Endpoint, KubeconfigError> {
         self.try_endpoint_of(peer).map_err(|why| KubeconfigError::Invalid { path: self.path.clone(), why })
     }

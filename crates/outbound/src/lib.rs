@@ -1,16 +1,19 @@
 //! Connections that the server opens to other servers: webhooks and identity providers.
 //!
-//! 1. **Everything is bounded.** A request has a deadline, which covers connecting, the TLS handshake, credentials, retries and the
-//!    answer; an answer has a limit of bytes; a [`Client`] has a limit of requests under way. A server that hangs, answers slowly
-//!    or without end costs its own requests that time, and no others.
-//! 2. **Nothing of the environment.** No proxy, no cookies, no redirects: a request goes to the server that the configuration names.
+//! 1. **Everything is bounded.** A request has a deadline, which covers connecting, the TLS handshake,
+//!    credentials, retries and the answer; an answer has a limit of bytes; a [`Client`] has a limit of
+//!    requests under way. A server that hangs, answers slowly or without end costs its own requests that
+//!    time, and no others.
+//! 2. **Nothing of the environment.** No proxy, no cookies, no redirects: a request goes to the server that
+//!    the configuration names.
 //! 3. **Secrets stay inside.** Tokens, passwords and keys are in no error, no log line and no debug output.
 //!
-//! What a caller streams through this server is the exception to the first rule: a [`Forwarder`] bounds how long it takes to connect and the
-//! headers of the answer, and its bodies end with their caller.
+//! What a caller streams through this server is the exception to the first rule: a [`Forwarder`] bounds how
+//! long it takes to connect and the headers of the answer, and its bodies end with their caller.
 //!
-//! [`Client`] speaks HTTP with one TLS identity. [`Kubeconfig`] reads the file that describes a server and the credentials for it,
-//! [`Endpoint`] is such a server, [`Webhook`] sends reviews to it. [`WebhookClients`] are for the webhooks that objects of the API name.
+//! [`Client`] speaks HTTP with one TLS identity. [`Kubeconfig`] reads the file that describes a server and
+//! the credentials for it, [`Endpoint`] is such a server, [`Webhook`] sends reviews to it. [`WebhookClients`]
+//! are for the webhooks that objects of the API name.
 
 mod backoff;
 mod client;

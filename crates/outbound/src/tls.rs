@@ -167,8 +167,8 @@ impl Trust {
 struct Verifier {
     /// Verifies chains up to an authority; `None` trusts any server.
     chains: Option<Arc<WebPkiServerVerifier>>,
-    /// Certificates that are trusted as they are. One that signed itself is often its own authority too, which `chains` refuses
-    /// and the reference accepts.
+    /// Certificates that are trusted as they are. One that signed itself is often its own authority too,
+    /// which `chains` refuses and the reference accepts.
     trusted: Vec<CertificateDer<'static>>,
 }
 

@@ -39,8 +39,9 @@ impl Webhook {
         Self { endpoint, backoff, timeout }
     }
 
-    /// Sends an object of a built-in kind, and returns what comes back: an object of the same kind. What the server says to
-    /// people, there and in errors, comes without the credentials that were sent, and without `secret`, which the object may have.
+    /// Sends an object of a built-in kind, and returns what comes back: an object of the same kind. What the
+    /// server says to people, there and in errors, comes without the credentials that were sent, and without
+    /// `secret`, which the object may have.
     pub async fn review(
         &self,
         ty: &'static Type,
@@ -63,8 +64,9 @@ impl Webhook {
 }
 
 impl Endpoint {
-    /// Sends a review to a path of the server, and returns what comes back: an object of a built-in kind in this version. A server
-    /// that says when to come back is asked again then. What it says in errors comes without the credentials that were sent.
+    /// Sends a review to a path of the server, and returns what comes back: an object of a built-in kind in
+    /// this version. A server that says when to come back is asked again then. What it says in errors comes
+    /// without the credentials that were sent.
     pub async fn review(
         &self,
         path: &str,

@@ -1,8 +1,9 @@
 //! POST of a binding: a pod gets the node that a scheduler picked for it.
 //!
-//! The steps of the pipeline are about the binding: it is admitted once, and is no object that is stored. Its effect, the node
-//! of the pod, the annotations (behind a gate also the labels) that the binding brings along and the condition that the pod was
-//! scheduled, is committed past the rules of pods, and tried again on the newer state after a conflict.
+//! The steps of the pipeline are about the binding: it is admitted once, and is no object that is stored. Its
+//! effect, the node of the pod, the annotations (behind a gate also the labels) that the binding brings along
+//! and the condition that the pod was scheduled, is committed past the rules of pods, and tried again on the
+//! newer state after a conflict.
 
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
@@ -26,8 +27,8 @@ impl Registry {
         self.bind_pod(target, target, binding, options).await
     }
 
-    /// Gives the pod its node that has the name of the binding: the resource `bindings`. Its uid is no precondition,
-    /// unlike that of the subresource.
+    /// Gives the pod its node that has the name of the binding: the resource `bindings`. Its uid is no
+    /// precondition, unlike that of the subresource.
     pub(crate) async fn bind_by_name(
         &self,
         asked: &Target<'_>,

@@ -1,8 +1,10 @@
-//! What is served at one moment: an immutable catalog, swapped as a whole when a custom kind comes, changes or goes.
+//! What is served at one moment: an immutable catalog, swapped as a whole when a custom kind comes, changes
+//! or goes.
 //!
-//! 1. A request takes the catalog once ([`Registry::catalog`](crate::Registry::catalog)), and everything it looks up is from that one.
-//! 2. What did not change is shared with the catalog before: a [`GroupVersion`] and its resources keep their identity, and with it
-//!    the documents and encodings that were made of them.
+//! 1. A request takes the catalog once ([`Registry::catalog`](crate::Registry::catalog)), and everything it
+//!    looks up is from that one.
+//! 2. What did not change is shared with the catalog before: a [`GroupVersion`] and its resources keep their
+//!    identity, and with it the documents and encodings that were made of them.
 //! 3. A [`Served`] that is replaced or removed is *retired*; watches that use it end.
 
 use crate::stored::Stored;
@@ -20,8 +22,8 @@ use tokio::sync::Semaphore;
 pub struct Catalog {
     generation: u64,
     builtin: Arc<Builtin>,
-    /// The group versions of custom kinds, by group, and the preferred one of a group first. A new catalog copies the list, and makes
-    /// only those anew that change.
+    /// The group versions of custom kinds, by group, and the preferred one of a group first. A new catalog
+    /// copies the list, and makes only those anew that change.
     custom: Vec<Arc<GroupVersion>>,
 }
 
@@ -135,7 +137,8 @@ impl Catalog {
         Self { generation, builtin: Arc::new(Builtin { group_versions, by_resource }), custom: Vec::new() }
     }
 
-    /// The next catalog, with these changes of custom kinds, and what is not served any more or in another form.
+    /// The next catalog, with these changes of custom kinds, and what is not served any more or in another
+    /// form.
     ///
     /// A version in a group version of built-in kinds is not served, as in the reference.
     pub(crate) fn with(&self, changes: Vec<Change>) -> (Self, Vec<Arc<Served>>) {
@@ -172,7 +175,8 @@ impl Catalog {
         self.generation
     }
 
-    /// What is served, by group and version, in the order in which it is announced: custom kinds follow the built-in ones.
+    /// What is served, by group and version, in the order in which it is announced: custom kinds follow the
+    /// built-in ones.
     pub fn group_versions(&self) -> impl Iterator<Item = &Arc<GroupVersion>> {
         self.builtin.group_versions.iter().chain(&self.custom)
     }
@@ -191,8 +195,8 @@ impl Catalog {
         }
     }
 
-    /// What can be another form of the objects of `served`, and that itself: every version of a custom kind, and what has the name of a
-    /// built-in one in any group.
+    /// What can be another form of the objects of `served`, and that itself: every version of a custom kind,
+    /// and what has the name of a built-in one in any group.
     pub(crate) fn versions_of(&self, served: &Served) -> impl Iterator<Item = &Arc<Served>> {
         let builtin = self.builtin.by_resource.get(&served.resource).into_iter().flatten();
         builtin.chain(self.custom(&served.group, &served.resource))

@@ -1,5 +1,5 @@
-//! The client of the server's own work: requests that come from inside the process, under a name of their own, through the same
-//! permissions, pipeline and admission as all others.
+//! The client of the server's own work: requests that come from inside the process, under a name of their
+//! own, through the same permissions, pipeline and admission as all others.
 
 use crate::convert::map_mut;
 use crate::{
@@ -154,7 +154,8 @@ impl<R: Deref<Target = Registry>> Client<R> {
         value(&target, content).await
     }
 
-    /// Changes the metadata of an object by a merge patch, in the version of its bytes: nothing is converted but for admission.
+    /// Changes the metadata of an object by a merge patch, in the version of its bytes: nothing is converted
+    /// but for admission.
     pub async fn patch_metadata(&self, address: Address<'_>, patch: &[u8]) -> Result<(), Status> {
         let (catalog, proof) = self.begin(address, "patch").await?;
         let target = Target::find(&proof, &catalog)?;
@@ -191,8 +192,8 @@ impl<R: Deref<Target = Registry>> Client<R> {
         self.registry.delete_collection(&Target::find(&proof, catalog)?, pick, options).await
     }
 
-    /// Reads an object, changes it, and writes it back if it is different then, through a subresource if the address names one. A
-    /// conflict is the caller's to try again.
+    /// Reads an object, changes it, and writes it back if it is different then, through a subresource if the
+    /// address names one. A conflict is the caller's to try again.
     pub async fn modify(&self, address: Address<'_>, change: impl FnOnce(&mut Map)) -> Result<(), Status> {
         let before = self.get(address.subresource("")).await?;
         let mut object = before.clone();

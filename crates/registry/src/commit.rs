@@ -12,12 +12,12 @@ use object::Value;
 use schema::{Limits, Status};
 use std::sync::Arc;
 
-/// Whether a write is kept.
+/// Whether a write is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Run {
-    /// It is.
+    /// The change is committed.
     Real,
-    /// It only answers.
+    /// `dryRun=All`: the change is validated and answered, not committed.
     Dry,
 }
 
@@ -30,7 +30,8 @@ impl Run {
 /// What happens to the managed fields of a state that is too large with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Oversize {
-    /// They are dropped, as the reference does it for all writes but an apply: they are not what the client sent.
+    /// They are dropped, as the reference does it for all writes but an apply: they are not what the client
+    /// sent.
     DropManagedFields,
     /// The state is refused.
     Refuse,
@@ -56,7 +57,8 @@ pub(crate) async fn encode(stored: &Stored, new: &mut Value, oversize: Oversize)
 }
 
 impl Registry {
-    /// Puts a new state in the place of `old`. A state that is the same is not written, unless it would have other bytes today.
+    /// Puts a new state in the place of `old`. A state that is the same is not written, unless it would have
+    /// other bytes today.
     pub(crate) async fn replace(
         &self,
         target: &Target<'_>,
@@ -114,8 +116,8 @@ impl Registry {
 
     /// Commits a change that was admitted, and settles what was reserved for it.
     ///
-    /// A commit with reservations is finished even if the request ends meanwhile: once it has begun, only its outcome tells whether
-    /// they can be released.
+    /// A commit with reservations is finished even if the request ends meanwhile: once it has begun, only its
+    /// outcome tells whether they can be released.
     pub(crate) async fn commit(&self, change: Change, admitted: Admitted) -> Result<Committed, cache::Error> {
         if !admitted.has_reservations() {
             return self.cache().commit(change).await;

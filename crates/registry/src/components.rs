@@ -1,4 +1,5 @@
-//! The statuses of the components of a cluster, which are asked for when a client reads them, and stored nowhere.
+//! The statuses of the components of a cluster, which are asked for when a client reads them, and stored
+//! nowhere.
 
 use crate::list::filter;
 use crate::{ListOptions, Registry, Target};

@@ -3,7 +3,8 @@
 use object::time::Time;
 use object::{Map, Value};
 
-/// Sets a condition, in the place of the one of its type. Since when it is so is kept if its status was the same before.
+/// Sets a condition, in the place of the one of its type. Since when it is so is kept if its status was the
+/// same before.
 pub fn set(status: &mut Map, mut condition: Map) {
     let list = status.get("conditions").and_then(Value::as_list);
     let mut conditions = list.map(<[Value]>::to_vec).unwrap_or_default();

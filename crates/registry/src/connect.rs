@@ -1,9 +1,12 @@
 //! Connections to pods, nodes and services: where a request leads, after admission has agreed to it.
 //!
-//! 1. The query is read as options ([`parameters`]); admission sees them as the object of an operation `CONNECT`.
-//! 2. The object is looked up, and from it and the options the [`Location`] is made ([`location`]): a kubelet, or the target itself.
+//! 1. The query is read as options ([`parameters`]); admission sees them as the object of an operation
+//!    `CONNECT`.
+//! 2. The object is looked up, and from it and the options the [`Location`] is made ([`location`]): a
+//!    kubelet, or the target itself.
 //!
-//! What is sent there, and how, is left to the layer above. The log of a pod is read, not connected to: admission is not asked.
+//! What is sent there, and how, is left to the layer above. The log of a pod is read, not connected to:
+//! admission is not asked.
 
 mod location;
 mod parameters;
@@ -55,7 +58,8 @@ pub enum Backend {
     UnverifiedKubelet,
     /// The kubelet of a node that is the target itself. Its address has to be one that is proxied to.
     ProxiedKubelet,
-    /// A port of a node other than that of its kubelet. The address of the node has to be one that is proxied to.
+    /// A port of a node other than that of its kubelet. The address of the node has to be one that is proxied
+    /// to.
     Node,
     /// A pod.
     Pod,

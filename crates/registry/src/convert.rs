@@ -1,8 +1,8 @@
 //! Between the versions of a kind.
 //!
-//! The conversions of built-in kinds are functions. Those of a custom kind may wait for an answer from outside and may fail, and
-//! are best asked for many objects at once ([`Convert`]). Writes wait for them where they need them; reads convert what they are
-//! about to send ([`Served::read`]).
+//! The conversions of built-in kinds are functions. Those of a custom kind may wait for an answer from
+//! outside and may fail, and are best asked for many objects at once ([`Convert`]). Writes wait for them
+//! where they need them; reads convert what they are about to send ([`Served::read`]).
 
 use crate::{Served, Stored};
 use auth::BoxFuture;
@@ -108,7 +108,8 @@ impl Served {
     /// Converts a tree of this version to the working version.
     pub async fn to_working(&self, value: Value) -> Result<Value, Status> {
         let Some(stored) = &self.stored else { return Ok(value) };
-        // Requests for a custom kind work in their own version, and the rules of the kind refuse another kind.
+        // Requests for a custom kind work in their own version, and the rules of the kind refuse another
+        // kind.
         if stored.is_working_version && self.ty.custom.is_some() {
             return Ok(value);
         }
@@ -163,7 +164,8 @@ impl Served {
         Some(object)
     }
 
-    /// The name of the version that requests for another version work on, if those for this version work on another one.
+    /// The name of the version that requests for another version work on, if those for this version work on
+    /// another one.
     fn elsewhere<'a>(&'a self, other: &'a Self) -> Option<(&'a Stored, &'a str)> {
         let (own, theirs) = (self.stored.as_ref()?, other.stored.as_ref()?);
         let working = &theirs.versions.working.api_version;

@@ -1,7 +1,7 @@
 //! DELETE of one object.
 //!
-//! An object goes at once, or in two steps: it is marked (`deletionTimestamp`), and goes when its finalizers are gone and its
-//! grace period is over. Worked out for an object with the finalizer `a`:
+//! An object goes at once, or in two steps: it is marked (`deletionTimestamp`), and goes when its finalizers
+//! are gone and its grace period is over. Worked out for an object with the finalizer `a`:
 //!
 //! ```text
 //! delete, no policy             marked, finalizers [a]                      answer: the object
@@ -9,9 +9,10 @@
 //! delete of an object without   gone                                        answer: a Status, or the object for some kinds
 //! ```
 //!
-//! Of the pipeline's steps a delete has these: read, preconditions, build (the marked state, or none), both steps of admission
-//! with the state before and no new one, commit; all of them are done again after a conflict. A delete of an object that already
-//! waits asks for no admission. It works on the object in place: nothing is converted but for admission, and to be shown.
+//! Of the pipeline's steps a delete has these: read, preconditions, build (the marked state, or none), both
+//! steps of admission with the state before and no new one, commit; all of them are done again after a
+//! conflict. A delete of an object that already waits asks for no admission. It works on the object in place:
+//! nothing is converted but for admission, and to be shown.
 
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
@@ -116,7 +117,8 @@ impl Registry {
         self.delete_admitted(target, name, options, None).await
     }
 
-    /// Deletes one object of the target's kind and namespace. What another request admitted is not asked for again.
+    /// Deletes one object of the target's kind and namespace. What another request admitted is not asked for
+    /// again.
     pub(crate) async fn delete_admitted(
         &self,
         target: &Target<'_>,
@@ -139,7 +141,8 @@ impl Registry {
                 Found::Object(old) if !is_other(&old.entry) => old,
                 Found::Unreadable(unreadable) => return Err(named.unreadable(&unreadable)),
                 Found::Object(_) | Found::Nothing => {
-                    // Who waits for the mark, such as a kubelet, may have been faster: it is gone as it should be.
+                    // Who waits for the mark, such as a kubelet, may have been faster: it is gone as it
+                    // should be.
                     let gone = marked.ok_or_else(|| named.not_found())?;
                     break Deletion::Removed(Content::Entry(gone));
                 }
@@ -150,7 +153,8 @@ impl Registry {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
             }
             let attempt = match admitted.take() {
-                // What is deleted by its name is admitted with the options that hold for it, others with those that were sent.
+                // What is deleted by its name is admitted with the options that hold for it, others with
+                // those that were sent.
                 None if !target.name.is_empty() => {
                     let options = complete(&named, &old, options)?;
                     self.admit_delete(&named, &old.object, &options).await?
@@ -214,8 +218,8 @@ impl Registry {
                 );
             }
             Step::MarkThenRemove(object) => {
-                // The same delete, so what admitted the mark admits the removal: an admission of its own for each would ask
-                // plugins twice.
+                // The same delete, so what admitted the mark admits the removal: an admission of its own for
+                // each would ask plugins twice.
                 let (mark, remove) = admitted.split();
                 match self.replace(target, old, object, run, Oversize::DropManagedFields, mark).await? {
                     Outcome::Done(Content::Entry(marked)) if run == Run::Real => {
@@ -239,7 +243,8 @@ impl Registry {
     }
 }
 
-/// The answer when there is nothing to wait for: a `Status` of success, or the object for kinds that answer so.
+/// The answer when there is nothing to wait for: a `Status` of success, or the object for kinds that answer
+/// so.
 fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
     if target.served.deleted == Deleted::Object {
         return Ok(content);
@@ -463,8 +468,8 @@ fn count(object: &mut Map) {
     }
 }
 
-/// The finalizers of an object that is deleted in two phases, with those that the propagation asks for. Other than elsewhere,
-/// dependents that are no orphans are deleted in the foreground.
+/// The finalizers of an object that is deleted in two phases, with those that the propagation asks for. Other
+/// than elsewhere, dependents that are no orphans are deleted in the foreground.
 fn first_phase_finalizers(object: &Map, options: &DeleteOptions) -> Vec<String> {
     let there = object_meta::finalizers(object);
     let wanted = |name: &str| match (options.orphan_dependents, options.propagation_policy.as_deref()) {

@@ -43,8 +43,8 @@ impl Registry {
     }
 }
 
-/// The reference goes through a collection page by page, whether it was asked to or not, so that a resource version means exactly
-/// that state.
+/// The reference goes through a collection page by page, whether it was asked to or not, so that a resource
+/// version means exactly that state.
 fn as_page(options: &ListOptions) -> Cow<'_, ListOptions> {
     let means_exactly = options.limit == 0
         && options.token.is_empty()

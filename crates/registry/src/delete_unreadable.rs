@@ -1,8 +1,9 @@
-//! The unsafe delete: DELETE of an object that cannot be read, behind the gate AllowUnsafeMalformedObjectDeletion.
+//! The unsafe delete: DELETE of an object that cannot be read, behind the gate
+//! AllowUnsafeMalformedObjectDeletion.
 //!
-//! It takes a permission of its own besides that to delete. An object that can be read is refused: a plain delete is what removes
-//! it. There is no state to show to admission, and none that could have finalizers, a grace period or hooks; all that is left to
-//! do is to remove the bytes.
+//! It takes a permission of its own besides that to delete. An object that can be read is refused: a plain
+//! delete is what removes it. There is no state to show to admission, and none that could have finalizers, a
+//! grace period or hooks; all that is left to do is to remove the bytes.
 
 use crate::commit::Run;
 use crate::content::{Answer, Content};

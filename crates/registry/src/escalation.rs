@@ -1,8 +1,8 @@
 //! Writes of roles and bindings: a user can grant only what it holds itself, or what it was allowed to grant.
 //!
-//! A role may be written by those who hold all its permissions, or may `escalate` it. A binding may be written by those who hold all
-//! permissions of its role, or may `bind` that role. Members of `system:masters` may write all, and so may everybody who changes
-//! only what garbage collection changes.
+//! A role may be written by those who hold all its permissions, or may `escalate` it. A binding may be
+//! written by those who hold all permissions of its role, or may `bind` that role. Members of
+//! `system:masters` may write all, and so may everybody who changes only what garbage collection changes.
 
 use crate::convert::map;
 use crate::error::unknown_reason_500;
@@ -103,7 +103,8 @@ impl Check<'_> {
         held.confirm_no_escalation(user, rules, self.resource())
     }
 
-    /// Whether the user may write roles with permissions that it does not hold. A create has no name for this question.
+    /// Whether the user may write roles with permissions that it does not hold. A create has no name for this
+    /// question.
     async fn may_escalate(&self) -> bool {
         let mut asked = auth::Attributes { selectors: None, ..self.proof.attributes().clone() };
         asked.verb = "escalate".into();
@@ -149,7 +150,8 @@ impl Check<'_> {
         Status::forbidden(GROUP, self.resource(), self.attributes.name, why)
     }
 
-    /// The error about the role of a binding. The object is not validated yet, and the reference reads the role by what it says.
+    /// The error about the role of a binding. The object is not validated yet, and the reference reads the
+    /// role by what it says.
     fn unresolved(&self, role: &RoleRef, namespace: &str) -> Status {
         match role.kind {
             RoleKind::Unsupported(_) => unknown_reason_500(Unresolved { role, resource: None }.to_string()),

@@ -1,11 +1,11 @@
 //! POST of an eviction: a pod is deleted if its disruption budget allows that.
 //!
-//! The steps of the pipeline are about the eviction: it is admitted once, and is no object that is stored. Its effect is that of
-//! the reference, past the rules of pods and without another admission:
+//! The steps of the pipeline are about the eviction: it is admitted once, and is no object that is stored.
+//! Its effect is that of the reference, past the rules of pods and without another admission:
 //!
 //! 1. A pod that is pending, finished or being deleted already disrupts nothing, and goes.
-//! 2. Otherwise the one budget that selects it is asked. A pod that is not ready may go without taking from it, if the budget
-//!    says so. One disruption less is allowed then, and the budget's status names the pod.
+//! 2. Otherwise the one budget that selects it is asked. A pod that is not ready may go without taking from
+//!    it, if the budget says so. One disruption less is allowed then, and the budget's status names the pod.
 //! 3. The pod gets the condition `DisruptionTarget`, and is deleted as the eviction's options say.
 
 use crate::bind::success;
@@ -39,7 +39,8 @@ const RETRY_AFTER: u32 = 10;
 enum Verdict {
     /// Whatever becomes of it in between.
     Free,
-    /// If it is still in the state that was looked at; otherwise the budget of this name has to be asked again.
+    /// If it is still in the state that was looked at; otherwise the budget of this name has to be asked
+    /// again.
     Unchanged(String),
 }
 
@@ -103,7 +104,8 @@ impl Registry {
         }
     }
 
-    /// Marks a pod as the target of a disruption, and deletes it. A resource version in the options is that of before.
+    /// Marks a pod as the target of a disruption, and deletes it. A resource version in the options is that
+    /// of before.
     async fn mark_and_delete(
         &self,
         target: &Target<'_>,

@@ -35,7 +35,8 @@ impl Registry {
         }
     }
 
-    /// The newest state of what a target names, and the target for work on its metadata, which does not convert it.
+    /// The newest state of what a target names, and the target for work on its metadata, which does not
+    /// convert it.
     pub(crate) async fn find_in_place<'a>(&self, target: &Target<'a>) -> Result<(Target<'a>, Found), Status> {
         Ok(match self.newest(target).await? {
             Ok(Some(entry)) => {

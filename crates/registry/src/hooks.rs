@@ -1,4 +1,5 @@
-//! What some kinds do around a write that needs more than the object: reserve an address, ask for another permission.
+//! What some kinds do around a write that needs more than the object: reserve an address, ask for another
+//! permission.
 
 use admission::{Attributes, Reservation};
 use auth::{Authorized, Authorizer, BoxFuture};
@@ -9,8 +10,9 @@ use std::sync::Arc;
 
 /// What a kind does around its writes, in every attempt.
 pub trait WriteHook: Send + Sync {
-    /// May refuse a write for a permission that it needs besides that of the request. Runs right after mutating admission; the name of
-    /// a new object may still be left to the server. `None` if there is nothing to ask.
+    /// May refuse a write for a permission that it needs besides that of the request. Runs right after
+    /// mutating admission; the name of a new object may still be left to the server. `None` if there is
+    /// nothing to ask.
     fn authorize<'a>(
         &'a self,
         _proof: &'a Authorized,
@@ -21,8 +23,8 @@ pub trait WriteHook: Send + Sync {
         None
     }
 
-    /// May complete the new state, refuse the write, and reserve something for it. Runs before the kind's preparation. The
-    /// reservation is released unless the change is committed.
+    /// May complete the new state, refuse the write, and reserve something for it. Runs before the kind's
+    /// preparation. The reservation is released unless the change is committed.
     fn before_write<'a>(
         &'a self,
         _attributes: &'a Attributes<'a>,
@@ -32,13 +34,14 @@ pub trait WriteHook: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// May say what is to be done once an object is marked as being deleted. Runs right before the commit, with the state before.
+    /// May say what is to be done once an object is marked as being deleted. Runs right before the commit,
+    /// with the state before.
     fn before_mark(&self, _entry: &Entry) -> Option<Reservation> {
         None
     }
 
-    /// May say what is to be done once an object is removed, in whichever way that happens. Runs right before the commit, with the
-    /// last state.
+    /// May say what is to be done once an object is removed, in whichever way that happens. Runs right before
+    /// the commit, with the last state.
     fn before_remove(&self, _entry: &Entry) -> Option<Reservation> {
         None
     }

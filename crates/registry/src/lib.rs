@@ -1,9 +1,11 @@
-//! The verbs: for each one file, and in it the fixed sequence that a request goes through, for every kind alike.
+//! The verbs: for each one file, and in it the fixed sequence that a request goes through, for every kind
+//! alike.
 //!
-//! 1. **Proof by type.** A verb is asked with a [`Target`], which is made of an [`auth::Authorized`] and says what that was
-//!    given for.
+//! 1. **Proof by type.** A verb is asked with a [`Target`], which is made of an [`auth::Authorized`] and says
+//!    what that was given for.
 //! 2. **One path.** A kind brings data and hooks ([`kinds::Strategy`]); no kind has a handler.
-//! 3. **Bytes first.** Reads hand on entries of the cache; what they are written as is decided by the layer above.
+//! 3. **Bytes first.** Reads hand on entries of the cache; what they are written as is decided by the layer
+//!    above.
 //!
 //! Sockets, media types and encodings of answers are left to the layer above.
 

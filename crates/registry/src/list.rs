@@ -101,7 +101,8 @@ pub(crate) fn filter(target: &Target<'_>, options: &ListOptions) -> Result<Filte
     Ok(filter.fields(fields))
 }
 
-/// The selector in the names under which the cache keeps fields, or the refusal of a field that cannot be selected by.
+/// The selector in the names under which the cache keeps fields, or the refusal of a field that cannot be
+/// selected by.
 fn known_fields(
     target: &Target<'_>,
     selector: &field_selector::Selector,
@@ -151,8 +152,8 @@ fn absolute(namespace: &str, start: String) -> String {
     if namespace.is_empty() { start } else { format!("{namespace}/{start}") }
 }
 
-/// The refusal of exactly a state that is yet to come. The store behind the reference takes a number that is too large for it
-/// as no number, and the reference then finds that the state it got is an older one.
+/// The refusal of exactly a state that is yet to come. The store behind the reference takes a number that is
+/// too large for it as no number, and the reference then finds that the state it got is an older one.
 fn out_of_reach(requested: Revision, current: Revision) -> Status {
     match i64::try_from(requested.0) {
         Ok(_) => unknown_reason_500("etcdserver: mvcc: required revision is a future revision"),

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Keeps the managed fields of what a request writes.
 ///
-/// Owners of other versions are compared in their versions. [`merge::managed`] is a pure function that asks for conversions; one
-/// that waits is noted, carried out, and the function asked again with its result.
+/// Owners of other versions are compared in their versions. [`merge::managed`] is a pure function that asks
+/// for conversions; one that waits is noted, carried out, and the function asked again with its result.
 pub(crate) struct Fields<'a> {
     target: &'a Target<'a>,
     now: Text,

@@ -37,26 +37,26 @@ pub struct ListOptions {
     pub timeout: Option<Duration>,
     /// The most objects of one answer; zero for no limit.
     pub limit: i64,
-    /// Where to go on.
+    /// The continue token of the page before.
     pub token: String,
-    /// Whether a watch starts with the state.
+    /// `sendInitialEvents`: whether a watch starts with an event for each object that is there.
     pub send_initial_events: Option<bool>,
 }
 
 /// How a write is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Whether nothing is to be kept.
+    /// `dryRun=All`: the write is answered, and not committed.
     pub dry_run: bool,
     /// The field manager: the query parameter, or the beginning of the user agent. Empty if neither is given.
     pub field_manager: String,
-    /// Whether the field manager is that of the query.
+    /// Whether the query names the field manager.
     pub names_manager: bool,
-    /// Whether an apply takes fields from others.
+    /// `force`: whether an apply takes fields from other managers.
     pub force: Force,
-    /// What is done about fields that are unknown or stand twice.
+    /// `fieldValidation`: what is done about unknown and duplicate fields.
     pub field_validation: FieldValidation,
-    /// Whether the query says so.
+    /// Whether the query names `fieldValidation`.
     pub names_validation: bool,
     /// Lists that are sent as `[]`, where the tree of the object does not tell that from null.
     pub empty: Vec<object::path::Path>,
@@ -69,21 +69,22 @@ pub struct WriteOptions {
 /// How a delete is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
-    /// The seconds that the object gets.
+    /// `gracePeriodSeconds` of the delete options.
     pub grace_period_seconds: Option<i64>,
-    /// The uid that it must have.
+    /// `preconditions.uid`: the uid that the object must have.
     pub uid: Option<String>,
-    /// The resource version that it must have.
+    /// `preconditions.resourceVersion`: the resource version that the object must have.
     pub resource_version: Option<String>,
-    /// The old way to ask for orphans.
+    /// `orphanDependents`, the deprecated form of `propagationPolicy: Orphan`.
     pub orphan_dependents: Option<bool>,
-    /// What becomes of dependents.
+    /// `propagationPolicy`: what the garbage collector does with dependents.
     pub propagation_policy: Option<String>,
-    /// What is not to be done: `All`, or nothing.
+    /// `dryRun`: `All`, or absent.
     pub dry_run: Vec<String>,
-    /// Whether the object is to be removed although it cannot be read: the unsafe delete.
+    /// `ignoreStoreReadErrorWithClusterBreakingPotential`: the object is removed although its stored bytes cannot be
+    /// read.
     pub ignore_read_errors: Option<bool>,
-    /// Whether preconditions are given, be it none.
+    /// Whether the body has `preconditions`, even an empty one.
     pub has_preconditions: bool,
     /// Where warnings for the client are collected.
     pub warnings: Warnings,
@@ -354,7 +355,7 @@ impl DeleteOptions {
         }
     }
 
-    /// Whether nothing is to be kept.
+    /// `dryRun=All`: the write is answered, and not committed.
     pub fn is_dry_run(&self) -> bool {
         self.dry_run.iter().any(|value| value == "All")
     }

@@ -32,8 +32,8 @@ pub(crate) fn apply(
     Ok(patched.value)
 }
 
-/// The error of an object that cannot be converted. The reference converts what a strategic merge patch makes, and decodes the text
-/// that the others make.
+/// The error of an object that cannot be converted. The reference converts what a strategic merge patch
+/// makes, and decodes the text that the others make.
 fn unconvertible(format: Patch, ty: &Type, object: &Value, why: String) -> merge::Error {
     if format == Patch::Strategic {
         return merge::Error::Internal(why);

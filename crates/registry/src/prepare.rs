@@ -1,4 +1,5 @@
-//! What the server and the kind do to the new state of an object: defaults, the generated name, and the kind's preparation.
+//! What the server and the kind do to the new state of an object: defaults, the generated name, and the
+//! kind's preparation.
 
 use crate::error::object_too_large;
 use crate::{Conversion, Served, Target, object_meta};
@@ -27,8 +28,8 @@ fn set_defaults(ty: &Type, object: &mut Value) -> Result<(), Status> {
     }
 }
 
-/// Sets what the reference sets when it reads what it has stored: the defaults of the storage version. What was converted lacks
-/// them, and so may what was put together of two objects.
+/// Sets what the reference sets when it reads what it has stored: the defaults of the storage version. What
+/// was converted lacks them, and so may what was put together of two objects.
 pub(crate) fn default_stored(target: &Target<'_>, object: &mut Value) -> Result<(), Status> {
     let stored = target.stored()?;
     let is_converted = matches!(stored.conversion, Conversion::Builtin(_));

@@ -54,7 +54,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Everything that is on by default, with the admission plugins that the API cannot do without; every caller may do everything.
+    /// Everything that is on by default, with the admission plugins that the API cannot do without; every
+    /// caller may do everything.
     pub fn new(cache: &Cache) -> Result<Self, Error> {
         let namespaces = cache.resource("namespaces").ok_or_else(|| Error::Missing("namespaces".into()))?;
         let lifecycle: Box<dyn admission::Plugin> =
@@ -76,7 +77,8 @@ impl Config {
     }
 }
 
-/// Which versions of which kinds are served: what `--runtime-config` says, and otherwise what is on by default.
+/// Which versions of which kinds are served: what `--runtime-config` says, and otherwise what is on by
+/// default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     rules: BTreeMap<String, bool>,
@@ -110,8 +112,8 @@ pub enum Error {
 }
 
 impl Selection {
-    /// Serves, or does not serve, what a key names: `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group version
-    /// (`batch/v1`), or one resource of it (`batch/v1/jobs`).
+    /// Serves, or does not serve, what a key names: `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group
+    /// version (`batch/v1`), or one resource of it (`batch/v1/jobs`).
     pub fn set(&mut self, key: impl Into<String>, on: bool) {
         self.rules.insert(key.into(), on);
     }
@@ -138,8 +140,8 @@ impl Selection {
     }
 }
 
-/// What the cache has to know of every built-in kind that keeps objects. All kinds are kept, served or not: what is stored stays
-/// readable when it is served again.
+/// What the cache has to know of every built-in kind that keeps objects. All kinds are kept, served or not:
+/// what is stored stays readable when it is served again.
 pub fn specs() -> Result<Vec<Spec>, Error> {
     let own = kinds::all().filter(|kind| kind.storage == Storage::Own);
     own.map(|kind| {
@@ -220,7 +222,8 @@ impl Registry {
 
     /// Serves a custom kind, or serves it in another form: from the answer on, every new request sees it.
     ///
-    /// Objects that the store holds are loaded first. Watches of the form before end, and their clients start anew.
+    /// Objects that the store holds are loaded first. Watches of the form before end, and their clients start
+    /// anew.
     pub async fn install(&self, kind: CustomKind) -> Result<(), Error> {
         let _changing = self.changing.lock().await;
         let change = self.load(kind).await?;
@@ -228,7 +231,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Serves several custom kinds in one step. The outcomes are in the order of the kinds; what fails is not in the way of the others.
+    /// Serves several custom kinds in one step. The outcomes are in the order of the kinds; what fails is not
+    /// in the way of the others.
     pub async fn install_all(&self, kinds: Vec<CustomKind>) -> Vec<Result<(), Error>> {
         let _changing = self.changing.lock().await;
         let (mut changes, mut outcomes) = (Vec::new(), Vec::new());
@@ -239,7 +243,8 @@ impl Registry {
         outcomes
     }
 
-    /// Marks a custom kind whose definition is being deleted. Watches go on. False if it is not served, or is marked already.
+    /// Marks a custom kind whose definition is being deleted. Watches go on. False if it is not served, or is
+    /// marked already.
     pub async fn terminate(&self, group: &str, resource: &str) -> bool {
         let _changing = self.changing.lock().await;
         let before = self.catalog();
@@ -256,7 +261,8 @@ impl Registry {
         true
     }
 
-    /// A catalog like that of now, in which the storage version of a custom kind is served. Only the caller sees it.
+    /// A catalog like that of now, in which the storage version of a custom kind is served. Only the caller
+    /// sees it.
     pub async fn catalog_with_storage(&self, mut kind: CustomKind) -> Result<Arc<Catalog>, Error> {
         let storage = kind.storage_version.clone();
         kind.versions
@@ -268,7 +274,8 @@ impl Registry {
         Ok(Arc::new(self.catalog().with(vec![change]).0))
     }
 
-    /// Stops serving a custom kind. Watches of it end; what the store holds of it stays. False if it was not served.
+    /// Stops serving a custom kind. Watches of it end; what the store holds of it stays. False if it was not
+    /// served.
     pub async fn uninstall(&self, group: &str, resource: &str) -> Result<bool, Error> {
         let _changing = self.changing.lock().await;
         refuse_builtin(group, resource)?;

@@ -1,6 +1,7 @@
 //! POST of a review: a question about users and permissions, which is answered and not stored.
 //!
-//! The steps of the pipeline are about the review itself: it gets its namespace and managed fields, is admitted, and validated.
+//! The steps of the pipeline are about the review itself: it gets its namespace and managed fields, is
+//! admitted, and validated.
 
 mod access;
 mod attributes;

@@ -14,7 +14,8 @@ use object::quote::Quoted;
 use object::{Map, Text, Value};
 use schema::{Ref, Status, Type, builtin};
 
-/// The desired number in the scale of a custom object that has none, as long as a request makes a new state of it: 0 is a number too.
+/// The desired number in the scale of a custom object that has none, as long as a request makes a new state
+/// of it: 0 is a number too.
 const UNSET: i64 = i32::MIN as i64;
 
 /// The scale of a stored object.
@@ -61,7 +62,8 @@ pub(crate) async fn answer(stored: &Stored, answer: Answer, fields: &ScaleFields
     Ok(Answer { content, ..answer })
 }
 
-/// Refuses a patch that gives a scale another uid. What is put in place of a scale is refused before, by the store.
+/// Refuses a patch that gives a scale another uid. What is put in place of a scale is refused before, by the
+/// store.
 pub(crate) fn check_patched_uid(target: &Target<'_>, scale: &Map, object: &Map) -> Result<(), Status> {
     let [wanted, there] = [scale, object].map(|map| object_meta::text(map, "uid"));
     if wanted.is_empty() || wanted == there {
@@ -174,7 +176,8 @@ pub(crate) fn ty() -> Result<&'static Type, Status> {
         .ok_or_else(|| Status::internal_error("the type of a scale is missing"))
 }
 
-/// Inserts a number, unless it is zero: the field does not distinguish zero from absent, and a tree holds no such value.
+/// Inserts a number, unless it is zero: the field does not distinguish zero from absent, and a tree holds no
+/// such value.
 pub(crate) fn insert_number(map: &mut Map, key: &'static str, number: i64) {
     if number != 0 {
         map.insert(key, number);

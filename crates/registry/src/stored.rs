@@ -1,18 +1,21 @@
 //! Where the objects of a kind are, and the versions that their bytes can be in.
 //!
-//! The version of stored bytes is a fact of each object: they begin with their kind and version. Objects that were written while
-//! another version was the storage version are read by the version they name, and converted. They are written anew in the
-//! storage version when they change.
+//! The version of stored bytes is a fact of each object: they begin with their kind and version. Objects that
+//! were written while another version was the storage version are read by the version they name, and
+//! converted. They are written anew in the storage version when they change.
 //!
-//! A request works on trees in the *working version*. For a built-in kind that is the storage version, whatever the request names, so that
-//! rules are written once. For a custom kind it is the version of the request: its schema decides, and what the conversion of its author loses
-//! is lost on the way to the store, as in the reference.
+//! A request works on trees in the *working version*. For a built-in kind that is the storage version,
+//! whatever the request names, so that rules are written once. For a custom kind it is the version of the
+//! request: its schema decides, and what the conversion of its author loses is lost on the way to the store,
+//! as in the reference.
 //!
-//! Work on the metadata alone does not ask the author of a conversion: it is done on the object *in place*, in the version of its bytes, and
-//! committed in that version ([`InPlace`]). So a conversion that fails does not stop deletes, the garbage collector or the end of a namespace.
+//! Work on the metadata alone does not ask the author of a conversion: it is done on the object *in place*,
+//! in the version of its bytes, and committed in that version ([`InPlace`]). So a conversion that fails does
+//! not stop deletes, the garbage collector or the end of a namespace.
 //!
-//! The bytes of a custom resource are served as they are if they are what its schema makes of them. A definition that changed can have added
-//! defaults, or taken fields away, and they are found out object by object: see [`Fit`].
+//! The bytes of a custom resource are served as they are if they are what its schema makes of them. A
+//! definition that changed can have added defaults, or taken fields away, and they are found out object by
+//! object: see [`Fit`].
 
 use crate::catalog::{Served, head};
 use crate::convert::{Conversion, one, set_kind};
@@ -45,7 +48,8 @@ pub struct Stored {
 pub(crate) enum InPlace {
     /// As everything else: no conversion waits.
     Plain,
-    /// Through the one of these whose working version the bytes are in. Each writes in its own version, served or not.
+    /// Through the one of these whose working version the bytes are in. Each writes in its own version,
+    /// served or not.
     Through(Arc<[Arc<Served>]>),
     /// This is one of those: it neither reads nor writes another version.
     Itself,
@@ -90,12 +94,13 @@ impl StoredVersion {
 
     /// Whether bytes are in this version.
     fn wrote(&self, bytes: &[u8]) -> bool {
-        // What follows is the next field, or the end: a version is not taken for one that it only begins with.
+        // What follows is the next field, or the end: a version is not taken for one that it only begins
+        // with.
         bytes.strip_prefix(&*self.head).is_some_and(|rest| matches!(rest.first(), Some(b',' | b'}')))
     }
 
-    /// The tree of what was decoded from an object's bytes, with the defaults of today. Whether it is still what the bytes say is noted. An
-    /// object that its defaults would make too large has none of them.
+    /// The tree of what was decoded from an object's bytes, with the defaults of today. Whether it is still
+    /// what the bytes say is noted. An object that its defaults would make too large has none of them.
     fn complete(&self, entry: &Entry, decoded: Decoded) -> Value {
         let mut value = decoded.value;
         if self.ty.custom.is_none() {
@@ -108,8 +113,8 @@ impl StoredVersion {
         value
     }
 
-    /// Makes a tree that was converted one of this version: of a custom kind, what its schema does not name is taken out. Metadata of embedded
-    /// objects that is malformed is an error of the conversion.
+    /// Makes a tree that was converted one of this version: of a custom kind, what its schema does not name
+    /// is taken out. Metadata of embedded objects that is malformed is an error of the conversion.
     pub(crate) fn adopt(&self, object: &mut Value) -> Result<(), Status> {
         if let Some(custom) = &self.ty.custom
             && let Some(malformed) = custom.prune(object, &mut Vec::new()).malformed
@@ -143,7 +148,8 @@ impl Stored {
         working.wrote(entry.bytes()) && self.fits(entry, working)
     }
 
-    /// Whether an object has its metadata, as it is stored, in every version. The author of a conversion is not asked about it.
+    /// Whether an object has its metadata, as it is stored, in every version. The author of a conversion is
+    /// not asked about it.
     pub fn has_metadata_as_stored(&self, entry: &Entry) -> bool {
         self.old_version(entry).is_none_or(|version| !matches!(version.conversion, Conversion::Builtin(_)))
     }
@@ -154,7 +160,8 @@ impl Stored {
         !entry.is_stale() && storage.wrote(entry.bytes()) && self.fits(entry, storage)
     }
 
-    /// Whether the bytes of an object are what the schema of their version makes of them. That is found out once.
+    /// Whether the bytes of an object are what the schema of their version makes of them. That is found out
+    /// once.
     fn fits(&self, entry: &Entry, version: &StoredVersion) -> bool {
         if version.ty.custom.is_none() {
             return true;
@@ -229,7 +236,8 @@ impl Stored {
         Ok(object)
     }
 
-    /// Converts a tree of the version of this name to the working version; one of no other version stays as it is.
+    /// Converts a tree of the version of this name to the working version; one of no other version stays as
+    /// it is.
     pub(crate) async fn import_from(&self, api_version: &str, object: Value) -> Result<Value, Status> {
         match self.versions.others.iter().find(|version| version.api_version == api_version) {
             Some(version) => self.import(version, object).await,
@@ -250,7 +258,8 @@ impl Stored {
         Some(object)
     }
 
-    /// The tree of an object that needs no conversion that waits, in the working version; otherwise as it is stored.
+    /// The tree of an object that needs no conversion that waits, in the working version; otherwise as it is
+    /// stored.
     pub fn decode_now(&self, entry: &Entry) -> Result<Value, Status> {
         let mut object = self.decode_or_refuse(entry)?;
         let Some(version) = self.old_version(entry) else { return Ok(object) };

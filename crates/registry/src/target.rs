@@ -80,7 +80,8 @@ impl<'a> Target<'a> {
         found.shares_objects(own).then_some(found)
     }
 
-    /// The same for work on the metadata of an object: in the version of its bytes, so that nothing is converted.
+    /// The same for work on the metadata of an object: in the version of its bytes, so that nothing is
+    /// converted.
     pub(crate) fn in_place(&self, entry: &Entry) -> Self {
         let Some(Stored { in_place: InPlace::Through(views), .. }) = &self.served.stored else {
             return *self;
@@ -160,8 +161,8 @@ impl<'a> Target<'a> {
         Status::conflict(&self.served.group, &self.served.resource, self.name, why)
     }
 
-    /// The key under which the reference keeps the object, which some of its messages show; without the root that all keys share
-    /// in a dry run, and where an object cannot be read.
+    /// The key under which the reference keeps the object, which some of its messages show; without the root
+    /// that all keys share in a dry run, and where an object cannot be read.
     pub(crate) fn key(&self, run: Run) -> String {
         let namespace =
             if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };

@@ -1,8 +1,8 @@
 //! Continue tokens: where a list continues, and at which revision.
 //!
-//! A token is base64 (URL alphabet, no padding) of `{"v":"meta.k8s.io/v1","rv":<revision>,"start":"<key>"}`, as the
-//! reference writes it. The key is relative to the collection that was listed, so that a token cannot lead out of it. A revision
-//! below zero continues at the newest state.
+//! A token is base64 (URL alphabet, no padding) of `{"v":"meta.k8s.io/v1","rv":<revision>,"start":"<key>"}`,
+//! as the reference writes it. The key is relative to the collection that was listed, so that a token cannot
+//! lead out of it. A revision below zero continues at the newest state.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;

@@ -1,8 +1,8 @@
 //! POST of a TokenRequest: a token of a service account.
 //!
-//! The steps of the pipeline are about the request: it gets its defaults and managed fields, is admitted, validated, and answered
-//! with the token in its status. Nothing is stored. The token is bound to the account, and to the object that the request names, by
-//! their uids.
+//! The steps of the pipeline are about the request: it gets its defaults and managed fields, is admitted,
+//! validated, and answered with the token in its status. Nothing is stored. The token is bound to the
+//! account, and to the object that the request names, by their uids.
 
 use crate::convert::{map, map_mut};
 use crate::error::status;
@@ -31,7 +31,8 @@ const SPEC: Key = Key::known("spec");
 const DEFAULT_LIFETIME: i64 = 60 * 60;
 const SHORTEST_LIFETIME: i64 = 10 * 60;
 const LONGEST_LIFETIME: i64 = 1 << 32;
-/// The seconds that pods ask for by default. Such a token is extended, because old clients do not read it again when it is renewed.
+/// The seconds that pods ask for by default. Such a token is extended, because old clients do not read it
+/// again when it is renewed.
 const EXTENDED_LIFETIME_ASKED: i64 = 60 * 60 + 7;
 /// What it is extended to.
 const EXTENDED_LIFETIME: i64 = 365 * 24 * 60 * 60;

@@ -1,9 +1,11 @@
 //! Stored objects that cannot be read, and what clients are told of them, in the words of the reference.
 //!
-//! Either the bytes of an object are damaged, or they are whole and do not decode as its type. A get, a patch and a plain delete
-//! of it fail with 500 `InternalError`, a list that would show it with 500 `StorageReadError`; both name it.
+//! Either the bytes of an object are damaged, or they are whole and do not decode as its type. A get, a patch
+//! and a plain delete of it fail with 500 `InternalError`, a list that would show it with 500
+//! `StorageReadError`; both name it.
 //!
-//! An object whose bytes cannot be decrypted at present is another case: everything that needs it is 503, and it is not replaced.
+//! An object whose bytes cannot be decrypted at present is another case: everything that needs it is 503, and
+//! it is not replaced.
 
 use crate::Served;
 use cache::Entry;

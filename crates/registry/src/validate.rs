@@ -7,7 +7,8 @@ use object::field;
 use object::{Map, Value};
 use schema::Status;
 
-/// The rules for a new object: first those of the kind, then those for any metadata. The warnings of a valid one go to the client.
+/// The rules for a new object: first those of the kind, then those for any metadata. The warnings of a valid
+/// one go to the client.
 pub(crate) fn create(
     target: &Target<'_>,
     object: &Value,
@@ -26,7 +27,8 @@ pub(crate) fn create(
     Ok(())
 }
 
-/// The rules for a change: first those for any metadata, then those of the kind. The warnings of a valid one go to the client.
+/// The rules for a change: first those for any metadata, then those of the kind. The warnings of a valid one
+/// go to the client.
 pub(crate) fn update(
     target: &Target<'_>,
     object: &Value,

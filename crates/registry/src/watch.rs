@@ -10,8 +10,9 @@ use store::Revision;
 impl Registry {
     /// The changes of the objects that the options pick, from the state that they name.
     ///
-    /// One that starts with a state is refused as a list is, if an object of that state cannot be read: a client takes what is not
-    /// in it for deleted. A revision that is too old is reported by the first event, as the reference does: the response has begun by then.
+    /// One that starts with a state is refused as a list is, if an object of that state cannot be read: a
+    /// client takes what is not in it for deleted. A revision that is too old is reported by the first event,
+    /// as the reference does: the response has begun by then.
     pub async fn watch(&self, target: &Target<'_>, options: &ListOptions) -> Result<Watch, Status> {
         target.check_verb(&["watch"])?;
         let filter = list::filter(target, options)?;

@@ -1,4 +1,5 @@
-//! The write pipeline: the steps of every request that changes an object, for every kind and every way of writing.
+//! The write pipeline: the steps of every request that changes an object, for every kind and every way of
+//! writing.
 //!
 //! | step | why there |
 //! |---|---|
@@ -18,9 +19,10 @@
 //! | 13 validating admission | sees what will be stored; gives the proof that committing demands |
 //! | 14 commit | if the object is still the one that was read; otherwise everything from step 2 on is done again |
 //!
-//! What is done again after a conflict, and how often, is what the reference does again: every step from 2 on, on the newer state,
-//! until the request's time is up. A POST of a name that exists is final; one that leaves its name to the server is tried with
-//! eight names, from the end of step 7 on. A binding and a delete have fewer steps: see `bind` and `delete`.
+//! What is done again after a conflict, and how often, is what the reference does again: every step from 2
+//! on, on the newer state, until the request's time is up. A POST of a name that exists is final; one that
+//! leaves its name to the server is tried with eight names, from the end of step 7 on. A binding and a delete
+//! have fewer steps: see `bind` and `delete`.
 
 use crate::commit::{self, Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
@@ -119,7 +121,8 @@ impl Registry {
         Write::new(self, target, Body::New(object), options)?.run().await
     }
 
-    /// Replaces an object, or a part of it, by a tree in the version of the request; creates it where the kind allows that.
+    /// Replaces an object, or a part of it, by a tree in the version of the request; creates it where the
+    /// kind allows that.
     pub async fn update(
         &self,
         target: &Target<'_>,
@@ -255,7 +258,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// What cannot be read is replaced by an object that is whole, as if there was nothing; its version is still known.
+    /// What cannot be read is replaced by an object that is whole, as if there was nothing; its version is
+    /// still known.
     fn check_replaces_damaged(&self, unreadable: &Unreadable) -> Result<(), Status> {
         let (Body::Whole(_) | Body::Apply(..), None) = (&self.body, self.target.subresource) else {
             return Err(self.target.unreadable(unreadable));
@@ -284,7 +288,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Step 3: a uid in a body that takes the place of an object is a precondition. A patch that changes it breaks a rule instead.
+    /// Step 3: a uid in a body that takes the place of an object is a precondition. A patch that changes it
+    /// breaks a rule instead.
     fn check_preconditions(&self, old: Option<&Old>) -> Result<(), Status> {
         match (&self.body, &self.scale) {
             (Body::Whole(object), None) if self.replaces_damaged.is_none() => {
@@ -295,7 +300,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Steps 4 and 5: the new state, in the working version, with its managed fields. Of a scale, `old` and the new state are scales.
+    /// Steps 4 and 5: the new state, in the working version, with its managed fields. Of a scale, `old` and
+    /// the new state are scales.
     async fn build(&mut self, old: Option<&Value>) -> Result<Value, Status> {
         if let Some(scale) = &self.scale {
             return self.build_scale(scale, old);
@@ -315,7 +321,8 @@ impl<'a> Write<'a> {
                     let new = map_mut(&mut new)?;
                     object_meta::remove(new, &["resourceVersion"]);
                     if self.replaces_damaged.is_some() {
-                        // A copy of the object that was there: with its uid, its dependents are still its own.
+                        // A copy of the object that was there: with its uid, its dependents are still its
+                        // own.
                         object_meta::remove(
                             new,
                             &["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"],
@@ -458,8 +465,8 @@ impl<'a> Write<'a> {
         let attributes = Attributes { old: Some(&*shown), ..*attributes };
         let mut admitted = self.admit(&attributes, &*self.view(&new)?).await?;
         if is_done(target, map(&new)?, map(&old.object)?) {
-            // The last finalizer was just taken away. The answer is the state that would have been; what was reserved for it is not
-            // needed.
+            // The last finalizer was just taken away. The answer is the state that would have been; what was
+            // reserved for it is not needed.
             let removed = self.registry.remove(target, &old.entry, self.run, admitted).await?;
             return Ok(match removed {
                 Outcome::Done(_) => Outcome::Done(Content::Tree(new)),

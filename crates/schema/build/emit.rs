@@ -79,7 +79,8 @@ pub(crate) fn types(schema: &Schema) -> String {
     out + &statics.text
 }
 
-/// The name of the static of a type. It keeps the case: upper case would give `PodIP` and `PodIp` the same name.
+/// The name of the static of a type. It keeps the case: upper case would give `PodIP` and `PodIp` the same
+/// name.
 pub(crate) fn ident(name: &str) -> String {
     format!("T_{}", name.replace('.', "_"))
 }
@@ -136,7 +137,8 @@ fn field_text(field: &Field, statics: &mut Statics) -> String {
     )
 }
 
-/// Whether an absent field is written: in the reference `omitempty` has no effect on a struct that is no pointer.
+/// Whether an absent field is written: in the reference `omitempty` has no effect on a struct that is no
+/// pointer.
 fn is_always(field: &Field) -> bool {
     !(field.has("omit") && (field.has("ptr") || !is_struct_like(&field.shape)))
 }

@@ -11,9 +11,10 @@
 //!   typemeta                       kind and apiVersion
 //! ```
 //!
-//! NUMBER is the Protobuf field number, `-` when there is none. TYPE is `string bool int32 int64 float64 bytes time
-//! microtime duration quantity intorstring rawextension fieldsv1 json any schemaorbool schemaorarray
-//! schemaorstrings`, another type (of this package, or `package.Type`), `[]T`, or `{}T`, a map of strings to T.
+//! NUMBER is the Protobuf field number, `-` when there is none. TYPE is `string bool int32 int64 float64
+//! bytes time microtime duration quantity intorstring rawextension fieldsv1 json any schemaorbool
+//! schemaorarray schemaorstrings`, another type (of this package, or `package.Type`), `[]T`, or `{}T`, a map
+//! of strings to T.
 //!
 //! | option | meaning |
 //! |---|---|

@@ -8,7 +8,8 @@ use crate::structural::Structural;
 use object::{Key, Text, Value};
 use std::sync::{Arc, LazyLock};
 
-/// The metadata of custom objects: that of all objects, but what is not there is not written, not even as null.
+/// The metadata of custom objects: that of all objects, but what is not there is not written, not even as
+/// null.
 static CUSTOM_METADATA: LazyLock<Option<Ref<Type>>> = LazyLock::new(|| {
     let ty = crate::builtin::by_name("meta.v1.ObjectMeta")?;
     let fields = ty.fields.iter().map(|field| Field { always: false, ..field.clone() });
@@ -53,7 +54,8 @@ pub struct Builder {
     fields: Vec<Field>,
 }
 
-/// A field of a part of a type ([`Builder::part_of`]), and the fields within it; without any, the whole field.
+/// A field of a part of a type ([`Builder::part_of`]), and the fields within it; without any, the whole
+/// field.
 #[derive(Clone, Copy, Debug)]
 pub struct Part(pub &'static str, pub &'static [Part]);
 
@@ -125,7 +127,8 @@ impl FieldBuilder {
     }
 }
 
-/// The type of an object of any kind: `kind`, `apiVersion` and `metadata` have types, everything else is kept as it is.
+/// The type of an object of any kind: `kind`, `apiVersion` and `metadata` have types, everything else is kept
+/// as it is.
 pub fn unstructured() -> &'static Ref<Type> {
     static TYPE: LazyLock<Ref<Type>> =
         LazyLock::new(|| Builder::new("Unstructured").object().preserve_unknown_fields().build());
@@ -148,7 +151,8 @@ impl Builder {
         }
     }
 
-    /// A type with some of the fields of another. Typed views of the other type read it; what was left out is absent.
+    /// A type with some of the fields of another. Typed views of the other type read it; what was left out is
+    /// absent.
     ///
     /// ```
     /// use schema::{Builder, Limits, Part, json, view::View, views::core::v1};
@@ -212,8 +216,8 @@ impl Builder {
         self
     }
 
-    /// The type of a custom kind: fields beside those of every object are those of a schema. They are kept when an object is read, whatever their
-    /// types, and pruned by the schema.
+    /// The type of a custom kind: fields beside those of every object are those of a schema. They are kept
+    /// when an object is read, whatever their types, and pruned by the schema.
     pub fn custom(mut self, schema: Arc<Structural>) -> Self {
         self.custom = Some(schema);
         if let Some(metadata) = &*CUSTOM_METADATA

@@ -1,4 +1,5 @@
-//! What all decoders share: limits, errors, field paths for errors, and the list of unknown and duplicate fields.
+//! What all decoders share: limits, errors, field paths for errors, and the list of unknown and duplicate
+//! fields.
 
 use crate::model::{Field, Shape, Type};
 use crate::structural::Pruned;
@@ -20,9 +21,11 @@ pub struct Limits {
     pub depth: usize,
     /// Values in the tree, keys of maps included.
     pub values: usize,
-    /// Whether malformed metadata of an object within a custom resource is dropped, instead of refused: a stored object has to stay readable.
+    /// Whether malformed metadata of an object within a custom resource is dropped, instead of refused: a
+    /// stored object has to stay readable.
     pub drops_malformed: bool,
-    /// Whether nulls stay in a custom resource where its schema allows none: what was applied is not pruned, and refused by validation.
+    /// Whether nulls stay in a custom resource where its schema allows none: what was applied is not pruned,
+    /// and refused by validation.
     pub keeps_nulls: bool,
 }
 
@@ -61,8 +64,8 @@ impl Decoded {
     /// The limit of `strict`, as in the reference.
     pub const MOST_STRICT: usize = 100;
 
-    /// Takes out of an object everything but `kind`, `apiVersion` and `metadata`, and reports it as unknown: what becomes of an object in a version
-    /// that its kind does not have.
+    /// Takes out of an object everything but `kind`, `apiVersion` and `metadata`, and reports it as unknown:
+    /// what becomes of an object in a version that its kind does not have.
     pub fn forget_all(&mut self) {
         let Some(map) = self.value.as_map_mut() else { return };
         let mut unknown = Vec::new();
@@ -78,7 +81,8 @@ impl Decoded {
         self.strict.truncate(Self::MOST_STRICT);
     }
 
-    /// What a decoder read of a shape. Of an object of a custom kind, what its schema does not name is taken out.
+    /// What a decoder read of a shape. Of an object of a custom kind, what its schema does not name is taken
+    /// out.
     pub(crate) fn new(
         shape: &Shape,
         mut value: Value,
@@ -143,7 +147,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error of an object of a custom kind: the reference decodes its metadata alone, so that paths start there.
+    /// The error of an object of a custom kind: the reference decodes its metadata alone, so that paths start
+    /// there.
     pub fn of_custom(self) -> Self {
         match self {
             Error::Type(mismatch) if mismatch.path == "metadata" => {
@@ -187,7 +192,8 @@ impl Mismatch {
     }
 }
 
-/// The field path of the value that is being decoded: a linked list on the call stack, read only to report an error.
+/// The field path of the value that is being decoded: a linked list on the call stack, read only to report an
+/// error.
 pub(crate) struct DecodePath<'p> {
     parent: Option<&'p DecodePath<'p>>,
     segment: Segment<'p>,
@@ -336,8 +342,8 @@ impl Shape {
 #[derive(Default)]
 pub(crate) struct StrictList {
     list: Vec<Strict>,
-    /// Above zero where no fields are reported: inside values that the reference decodes with a decoder of its own, and when a part
-    /// of an object is read.
+    /// Above zero where no fields are reported: inside values that the reference decodes with a decoder of
+    /// its own, and when a part of an object is read.
     pub(crate) quiet: u32,
 }
 
@@ -362,9 +368,9 @@ impl StrictList {
     }
 }
 
-/// The values of a field that is there several times, in their order, as one. Each is merged into those before it: structs and
-/// maps keep fields that the later value does not have, also within lists; of anything else the last one counts. The cost is that
-/// of all values together, however many there are.
+/// The values of a field that is there several times, in their order, as one. Each is merged into those
+/// before it: structs and maps keep fields that the later value does not have, also within lists; of anything
+/// else the last one counts. The cost is that of all values together, however many there are.
 pub(crate) fn merge_repeats(mut values: Vec<Value>) -> Value {
     let start = |values: &[Value], is_mergeable: fn(&Value) -> bool| {
         values.iter().rposition(|value| !is_mergeable(value)).map_or(0, |at| at + 1)
@@ -396,7 +402,8 @@ fn merge_maps(maps: Vec<Value>) -> Value {
     Map::from_distinct(merged).into()
 }
 
-/// The items of the last list, each with those at its place in the lists before, as far back as those are long enough.
+/// The items of the last list, each with those at its place in the lists before, as far back as those are
+/// long enough.
 fn merge_lists(lists: Vec<Value>) -> Value {
     let mut lists = lists.iter().rev().filter_map(Value::as_list);
     let mut items: Vec<Vec<Value>> =

@@ -4,9 +4,9 @@ use crate::model::{Field, Shape, Type};
 use crate::structural::Defaulted;
 use object::{Map, Value};
 
-/// Sets absent fields to the defaults that their type declares, at every depth. An absent struct that is not optional
-/// counts as an empty one, so its defaults apply. An object of a custom kind that they would make too large gets none of those of its
-/// schema.
+/// Sets absent fields to the defaults that their type declares, at every depth. An absent struct that is not
+/// optional counts as an empty one, so its defaults apply. An object of a custom kind that they would make
+/// too large gets none of those of its schema.
 pub fn default(ty: &Type, value: &mut Value) -> Defaulted {
     let filled = fill_value(ty, value);
     match &ty.custom {

@@ -1,11 +1,11 @@
 //! Types as data, and everything that is derived from them.
 //!
-//! Every type of the API is a [`Type`]: built-in types are static tables made from the files in `types/` (their
-//! notation is described in `build/main.rs`), custom types are made at run time by a [`Builder`], with a [`structural`] schema for what
-//! their definitions say. From a type derive
-//! decoding and encoding ([`json`], [`yaml`], [`protobuf`], [`cbor`]), [defaulting](default),
-//! [validation](validate()), the merge rules of server-side apply and strategic merge patch ([`Topology`], [`Patch`]),
-//! the names in OpenAPI, and the typed [`views`] through which strategies read an object.
+//! Every type of the API is a [`Type`]: built-in types are static tables made from the files in `types/`
+//! (their notation is described in `build/main.rs`), custom types are made at run time by a [`Builder`], with
+//! a [`structural`] schema for what their definitions say. From a type derive decoding and encoding
+//! ([`json`], [`yaml`], [`protobuf`], [`cbor`]), [defaulting](default), [validation](validate()), the merge
+//! rules of server-side apply and strategic merge patch ([`Topology`], [`Patch`]), the names in OpenAPI, and
+//! the typed [`views`] through which strategies read an object.
 //!
 //! Decoders accept bytes from any client: [`Limits`] bounds their time and memory.
 

@@ -1,5 +1,5 @@
-//! The index of a field by its name: an open-addressed hash table; the hash reads at most 16 bytes of the name. The
-//! build script makes the tables of the built-in types with the same code.
+//! The index of a field by its name: an open-addressed hash table; the hash reads at most 16 bytes of the
+//! name. The build script makes the tables of the built-in types with the same code.
 
 /// Marks a free slot.
 const FREE: u16 = u16::MAX;

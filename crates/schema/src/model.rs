@@ -1,13 +1,13 @@
-//! The model of a type, for built-in types (static, made by the build script from `types/`) and for custom types
-//! (shared, made at run time by [`crate::Builder`]).
+//! The model of a type, for built-in types (static, made by the build script from `types/`) and for custom
+//! types (shared, made at run time by [`crate::Builder`]).
 //!
 //! Three rules that the encodings rely on:
 //!
-//! 1. *A tree is unique.* The tree of an object never holds a value that means the same as an absent field: null, and
-//!    the empty value of a field that is not [`Field::optional`]. Decoders leave those out, encoders write them
-//!    where the API does ([`Field::always`]). Equal objects are equal trees.
-//! 2. *Fields are in JSON order*, inlined ones where the inlined type is; [`Type::wire`] says how the same fields
-//!    nest in Protobuf.
+//! 1. *A tree is unique.* The tree of an object never holds a value that means the same as an absent field:
+//!    null, and the empty value of a field that is not [`Field::optional`]. Decoders leave those out,
+//!    encoders write them where the API does ([`Field::always`]). Equal objects are equal trees.
+//! 2. *Fields are in JSON order*, inlined ones where the inlined type is; [`Type::wire`] says how the same
+//!    fields nest in Protobuf.
 //! 3. *[`Field`] holds what every decode reads*; [`FieldOptions`] holds the rest.
 
 use crate::lookup::Lookup;
@@ -83,7 +83,8 @@ pub struct Type {
     pub union: Option<Union>,
     /// Whether unknown fields are preserved instead of pruned and reported.
     pub preserve_unknown_fields: bool,
-    /// What else the objects of a custom kind have to be: fields beside those of every object are in this schema alone.
+    /// What else the objects of a custom kind have to be: fields beside those of every object are in this
+    /// schema alone.
     pub custom: Option<Arc<Structural>>,
     /// Whether this type or a type that it refers to declares a default.
     pub has_defaults: bool,
@@ -116,8 +117,8 @@ impl Type {
         self.position(name).and_then(|at| self.fields.get(at))
     }
 
-    /// The index of the field whose key is `key`, at `from` or after it. A key that a decoder took from this type is
-    /// found by the address of its text, without comparing the text.
+    /// The index of the field whose key is `key`, at `from` or after it. A key that a decoder took from this
+    /// type is found by the address of its text, without comparing the text.
     #[inline(always)]
     pub(crate) fn position_from(&self, from: usize, key: &Key) -> Option<usize> {
         let text = key.as_str().as_ptr();

@@ -1,5 +1,5 @@
-//! The entries of a map by the index of their field in the type: encoders write fields in the order of the type, while
-//! the entries of a map may have any order.
+//! The entries of a map by the index of their field in the type: encoders write fields in the order of the
+//! type, while the entries of a map may have any order.
 
 use crate::model::{Field, Type};
 use object::{Key, Map, Value};

@@ -1,8 +1,8 @@
-//! The fields and elements that a decoder has read, until their struct or list is complete. Those of the innermost
-//! struct or list are on top.
+//! The fields and elements that a decoder has read, until their struct or list is complete. Those of the
+//! innermost struct or list are on top.
 //!
-//! Each value is written to its final slot in the stack. To build a value elsewhere and move it right after costs a store
-//! forwarding stall: a tenth of the time of a decoder.
+//! Each value is written to its final slot in the stack. To build a value elsewhere and move it right after
+//! costs a store forwarding stall: a tenth of the time of a decoder.
 
 use object::{Key, Text, Value};
 
@@ -79,8 +79,8 @@ impl Stack<(Key, Value)> {
     }
 }
 
-/// Overwrites a default value. A default value needs no drop; without the drop the compiler writes the new value straight
-/// to the slot.
+/// Overwrites a default value. A default value needs no drop; without the drop the compiler writes the new
+/// value straight to the slot.
 #[inline(always)]
 pub(crate) fn put<T>(place: &mut T, value: T) {
     std::mem::forget(std::mem::replace(place, value));

@@ -1,6 +1,7 @@
 //! `Status`: the error response of the API.
 //!
-//! A status is bounded when it is written, whatever the texts in it came from. [`object::field::List`] bounds what is collected.
+//! A status is bounded when it is written, whatever the texts in it came from. [`object::field::List`] bounds
+//! what is collected.
 
 use crate::json;
 use object::excerpt::{MOST_BYTES, shorten_to};
@@ -19,7 +20,8 @@ pub struct Status {
     pub reason: Reason,
     /// The message, for people.
     pub message: String,
-    /// The details. Some responses of the reference have empty details, some have none: clients see the difference.
+    /// The details. Some responses of the reference have empty details, some have none: clients see the
+    /// difference.
     pub details: Option<Box<Details>>,
     /// The continue token with which a client can go on with a list; empty if there is none.
     pub token: String,
@@ -435,7 +437,8 @@ impl Cause {
     }
 }
 
-/// Appends `,"name":"value"`, or nothing when the value is empty. Of a value that is too long only the beginning is appended.
+/// Appends `,"name":"value"`, or nothing when the value is empty. Of a value that is too long only the
+/// beginning is appended.
 fn push_member(out: &mut String, name: &str, value: &str, most: usize) {
     if value.is_empty() {
         return;

@@ -1,7 +1,7 @@
 //! Validation: the constraints that the type files declare.
 //!
-//! The rules of a field run in the order of the type file; a missing required field gets only that error. Rules that
-//! involve several fields are in `kinds`, in the `validate_` hooks of strategies.
+//! The rules of a field run in the order of the type file; a missing required field gets only that error.
+//! Rules that involve several fields are in `kinds`, in the `validate_` hooks of strategies.
 
 use crate::model::{Field, Format, Rule, Shape, Topology, Type, Union};
 use object::excerpt::excerpt;

@@ -1,8 +1,8 @@
 //! CBOR decoding and encoding compared with the reference.
 //!
 //! `reference/cbor.txt`: `GROUP|VERSION|KIND|CBOR`, the objects of `reference/objects.txt` in base64.
-//! `reference/cbor_decode.txt`: `GROUP|VERSION|KIND|CBOR|OUTCOME`, the outcome as JSON: `error`, or `json` with the
-//! object and `strict` with whether there were fields that the type does not have.
+//! `reference/cbor_decode.txt`: `GROUP|VERSION|KIND|CBOR|OUTCOME`, the outcome as JSON: `error`, or `json`
+//! with the object and `strict` with whether there were fields that the type does not have.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

@@ -1,9 +1,9 @@
 //! What the reference says of custom resources, patterns and formats, one case per line.
 //!
-//! `reference/custom.txt`: a schema with objects, old and new, and the errors of a create, an update (where they differ) and an update of
-//! the status: reason, path and message, sorted, because the reference walks maps in any order.
-//! `reference/patterns.txt`: patterns with their error, or with those of the inputs (last line) that they match.
-//! `reference/formats.txt`: texts with the formats that they have.
+//! `reference/custom.txt`: a schema with objects, old and new, and the errors of a create, an update (where
+//! they differ) and an update of the status: reason, path and message, sorted, because the reference walks
+//! maps in any order. `reference/patterns.txt`: patterns with their error, or with those of the inputs (last
+//! line) that they match. `reference/formats.txt`: texts with the formats that they have.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

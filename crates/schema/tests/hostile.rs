@@ -1,7 +1,9 @@
-//! Hostile input: for a minute, every decoder gets mutated and random input, and input that is expensive to decode.
+//! Hostile input: for a minute, every decoder gets mutated and random input, and input that is expensive to
+//! decode.
 //!
-//! No decoder may panic, take long, or use more than 64 MB. Every encoder must encode the objects that a decoder accepts,
-//! and they must decode to the same object. A failure prints the seed: `KEELSON_SEED` replays it.
+//! No decoder may panic, take long, or use more than 64 MB. Every encoder must encode the objects that a
+//! decoder accepts, and they must decode to the same object. A failure prints the seed: `KEELSON_SEED`
+//! replays it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

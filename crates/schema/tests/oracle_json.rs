@@ -1,6 +1,7 @@
 //! An independent reader and writer of the same JSON: the types of `k8s-openapi`.
 //!
-//! serde decodes the output of this crate into the typed struct; this crate decodes the output of serde to the same object.
+//! serde decodes the output of this crate into the typed struct; this crate decodes the output of serde to
+//! the same object.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

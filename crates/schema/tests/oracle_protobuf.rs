@@ -1,7 +1,7 @@
 //! An independent reader and writer of the same Protobuf messages: the prost types of `k8s-pb`.
 //!
-//! prost decodes the output of this crate; this crate decodes the output of prost to the same object. A field with a wrong
-//! number or type would be lost.
+//! prost decodes the output of this crate; this crate decodes the output of prost to the same object. A field
+//! with a wrong number or type would be lost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

@@ -1,7 +1,7 @@
 //! Outputs of the reference decoder and encoders for recorded inputs, one per line.
 //!
-//! `reference/decode.txt`: `GROUP|VERSION|KIND|INPUT|OUTCOME`, input as a JSON string, outcome as JSON: `error`, or
-//! `json` with the object as it is written again and `strict` with the fields that were dropped.
+//! `reference/decode.txt`: `GROUP|VERSION|KIND|INPUT|OUTCOME`, input as a JSON string, outcome as JSON:
+//! `error`, or `json` with the object as it is written again and `strict` with the fields that were dropped.
 //! `reference/objects.txt`: `GROUP|VERSION|KIND|JSON|PROTOBUF`, the latter in base64.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]

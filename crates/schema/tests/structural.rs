@@ -1,4 +1,5 @@
-//! Structural schemas of random, hostile and real-world size: what pruning and defaulting promise, and what they cost.
+//! Structural schemas of random, hostile and real-world size: what pruning and defaulting promise, and what
+//! they cost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 

@@ -1,4 +1,5 @@
-//! YAML decoding compared with the reference: `yaml/decode.jsonl` holds documents and the results of the reference.
+//! YAML decoding compared with the reference: `yaml/decode.jsonl` holds documents and the results of the
+//! reference.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

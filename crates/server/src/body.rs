@@ -20,7 +20,8 @@ pub enum Body {
     Whole(Bytes),
     /// In memory that others share: the cache, or other responses. Parts that are small may be its own.
     Shared(Box<[Bytes; 2]>),
-    /// Encoded while it is sent. An error ends the response in the middle, so that the client notices that it is incomplete.
+    /// Encoded while it is sent. An error ends the response in the middle, so that the client notices that it
+    /// is incomplete.
     Stream(Pin<Box<dyn http_body::Body<Data = Bytes, Error = StreamError> + Send>>),
 }
 
@@ -140,8 +141,8 @@ pub enum Error {
     Broken(#[from] hyper::Error),
 }
 
-/// How much of a refused body is still read, and for how long: otherwise a client that is still sending would not receive the
-/// response.
+/// How much of a refused body is still read, and for how long: otherwise a client that is still sending would
+/// not receive the response.
 pub(crate) const DISCARDED: Limit = Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
 
 /// Reads a request's body to its end, holding no more than `limit` allows at any time.
@@ -160,8 +161,8 @@ pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> 
     outcome
 }
 
-/// How much of a body that no handler has read is read before the response, as in the reference: otherwise a client that is
-/// still sending would not receive the response, and the connection could not be reused.
+/// How much of a body that no handler has read is read before the response, as in the reference: otherwise a
+/// client that is still sending would not receive the response, and the connection could not be reused.
 const UNWANTED: Limit = Limit { bytes: 256 << 10, time: Duration::from_secs(1) };
 
 /// Reads a body that no handler has read, within bounds.

@@ -164,7 +164,8 @@ async fn serve_http<H: Handler>(
 fn http1_builder(limits: &Limits) -> hyper1::Builder {
     let mut builder = hyper1::Builder::new();
     builder
-        // `timed_out` bounds the wait for a request; hyper's timer does not distinguish the first request from a later one.
+        // `timed_out` bounds the wait for a request; hyper's timer does not distinguish the first request
+        // from a later one.
         .header_read_timeout(None)
         .auto_date_header(false)
         .max_headers(limits.header_lines)
@@ -276,7 +277,8 @@ async fn drive<C: HttpConnection + Unpin>(
     }
 }
 
-/// Closes a stream whose peer may still be sending. If it were closed at once, the peer would lose the response.
+/// Closes a stream whose peer may still be sending. If it were closed at once, the peer would lose the
+/// response.
 async fn linger(mut stream: TlsStream<Metered>) {
     let close = async {
         stream.shutdown().await?;
@@ -292,8 +294,8 @@ enum Timeout {
     Idle,
 }
 
-/// Returns when the connection exceeds a timeout. It checks the clock at intervals instead of being woken for every request:
-/// a timeout may be late by the shorter of the limits, never early.
+/// Returns when the connection exceeds a timeout. It checks the clock at intervals instead of being woken for
+/// every request: a timeout may be late by the shorter of the limits, never early.
 async fn timed_out(link: &Link, limits: &Limits) -> Timeout {
     let interval = limits.first_request.min(limits.idle);
     loop {

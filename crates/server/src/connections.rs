@@ -1,14 +1,16 @@
 //! All open connections: how many there may be, which of them must go for a new one, and which must end.
 //!
 //! 1. There are at most [`Limits::connections`] of them, and at most seven eighths of these from one network.
-//! 2. A new connection above that takes the place of another: one without an authenticated request so far, otherwise one whose
-//!    peer does not take what it is sent, otherwise an idle one; of these, one of the network with the most connections, and
-//!    the oldest. Of the first sort, some go at once. A connection that is in use by an authenticated peer is not closed for another: the new one is refused.
-//! 3. Connections to backends that are opened for clients take places too, and count for the networks of these clients: at most half of all places,
-//!    and only while a network has less than three quarters of them. So whatever clients do with backends, there are places for
-//!    further connections.
-//! 4. A connection whose socket takes no data for [`Limits::stalled`], unless it carries a stream whose client may pause, and every response that is overdue
-//!    ([`sending`](crate::sending)), ends within a second.
+//! 2. A new connection above that takes the place of another: one without an authenticated request so far,
+//!    otherwise one whose peer does not take what it is sent, otherwise an idle one; of these, one of the
+//!    network with the most connections, and the oldest. Of the first sort, some go at once. A connection
+//!    that is in use by an authenticated peer is not closed for another: the new one is refused.
+//! 3. Connections to backends that are opened for clients take places too, and count for the networks of
+//!    these clients: at most half of all places, and only while a network has less than three quarters of
+//!    them. So whatever clients do with backends, there are places for further connections.
+//! 4. A connection whose socket takes no data for [`Limits::stalled`], unless it carries a stream whose
+//!    client may pause, and every response that is overdue ([`sending`](crate::sending)), ends within a
+//!    second.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -112,7 +114,8 @@ impl Connections {
         Some(BackendPlace { connections: Arc::clone(self), network })
     }
 
-    /// Closes the connection that is needed least, if there is one that may be closed: another resource than places is short.
+    /// Closes the connection that is needed least, if there is one that may be closed: another resource than
+    /// places is short.
     pub(crate) fn relieve(&self) {
         self.table().make_room(None, 1);
     }
@@ -160,8 +163,8 @@ impl Table {
         self.open.len() + self.backends
     }
 
-    /// Closes the connection that is needed least, of a network or of all, or some of those that are not authenticated. None if
-    /// all must stay.
+    /// Closes the connection that is needed least, of a network or of all, or some of those that are not
+    /// authenticated. None if all must stay.
     fn make_room(&mut self, network: Option<IpAddr>, batch: usize) -> Option<()> {
         let now = Instant::now();
         let candidates = self.open.iter().filter(|(_, link)| network.is_none_or(|it| it == link.network));

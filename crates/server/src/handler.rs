@@ -1,7 +1,8 @@
-//! The interface between the HTTP server and the API: a [`Handler`] answers a request, a [`Layer`] wraps a handler.
+//! The interface between the HTTP server and the API: a [`Handler`] answers a request, a [`Layer`] wraps a
+//! handler.
 //!
-//! Both are async functions of traits with static dispatch: a stack of layers costs no allocation. A handler returns an
-//! [`Error`]; only one layer turns that into a response.
+//! Both are async functions of traits with static dispatch: a stack of layers costs no allocation. A handler
+//! returns an [`Error`]; only one layer turns that into a response.
 
 use std::future::Future;
 use std::sync::Arc;

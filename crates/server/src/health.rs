@@ -1,7 +1,8 @@
 //! `/livez`, `/readyz`, `/healthz`: named checks, and their results in plain text.
 //!
-//! Every [`Check`] is added before the server starts; the order of adding is the order in the verbose response. The texts are
-//! those of the reference: the summary withholds the reason of a failure, and the path of the single check has it.
+//! Every [`Check`] is added before the server starts; the order of adding is the order in the verbose
+//! response. The texts are those of the reference: the summary withholds the reason of a failure, and the
+//! path of the single check has it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Rules for the heads of HTTP/1 requests that hyper leaves to its user. They are those of the reference's HTTP server, in its
-//! order and with its responses, after which it closes the connection.
+//! Rules for the heads of HTTP/1 requests that hyper leaves to its user. They are those of the reference's
+//! HTTP server, in its order and with its responses, after which it closes the connection.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HOST, TRANSFER_ENCODING};
 use http::request::Parts;

@@ -152,8 +152,9 @@ async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Result
     }
 }
 
-/// Authenticates the user, stores it as an extension of the request, and removes the credentials: requests are handed on to other servers. A request with invalid credentials is refused on every
-/// path; one without credentials is that of the anonymous user, where that is allowed.
+/// Authenticates the user, stores it as an extension of the request, and removes the credentials: requests
+/// are handed on to other servers. A request with invalid credentials is refused on every path; one without
+/// credentials is that of the anonymous user, where that is allowed.
 #[derive(Debug, Clone)]
 pub(crate) struct Authentication(pub(crate) Arc<Authenticators>);
 
@@ -222,7 +223,8 @@ impl Layer for AuditId {
     }
 }
 
-/// Reads the part of a request's body that the handlers did not read, so that the client receives the response.
+/// Reads the part of a request's body that the handlers did not read, so that the client receives the
+/// response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnwantedBody;
 

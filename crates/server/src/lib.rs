@@ -1,17 +1,18 @@
-//! The outer shell of the server: sockets, TLS, HTTP, limits, health, version, and the start and stop of serving.
+//! The outer shell of the server: sockets, TLS, HTTP, limits, health, version, and the start and stop of
+//! serving.
 //!
-//! A request passes through [`stack`], one list of layers, to an inner [`Handler`]; the API itself is such a handler and does
-//! not know sockets. The guarantees:
+//! A request passes through [`stack`], one list of layers, to an inner [`Handler`]; the API itself is such a
+//! handler and does not know sockets. The guarantees:
 //!
-//! 1. Nothing a peer sends can panic the server, stop its accept loop, or make it hold memory without bound; every wait
-//!    for a peer has an end ([`Limits`]).
+//! 1. Nothing a peer sends can panic the server, stop its accept loop, or make it hold memory without bound;
+//!    every wait for a peer has an end ([`Limits`]).
 //! 2. Errors become responses in one place, [`Error::into_response`].
-//! 3. Shutdown has an order: readiness fails, then new connections are refused, then requests in flight finish
-//!    ([`Lifecycle`], [`Server`]).
-//! 4. Private keys on disk are readable by their owner only ([`pki`]).
+//! 3. Shutdown has an order: readiness fails, then new connections are refused, then requests in flight
+//!    finish ([`Lifecycle`], [`Server`]).
+//! 4. Private keys on disk are readable by their owner only (crate `pki`).
 //!
-//! Authentication and authorization are in the crate `auth`. [`Peer`] has the certificate chain of the client; TLS has verified
-//! only that the client owns the key of its first certificate.
+//! Authentication and authorization are in the crate `auth`. [`Peer`] has the certificate chain of the
+//! client; TLS has verified only that the client owns the key of its first certificate.
 
 pub mod api;
 pub mod body;
@@ -28,7 +29,6 @@ mod layers;
 mod lifecycle;
 mod limits;
 mod metered;
-pub mod pki;
 mod poll_when_woken;
 mod query;
 mod request;

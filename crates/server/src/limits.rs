@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The bounds on connections and requests. [`Limits::default`] is what the server runs with; tests make them small.
+/// The bounds on connections and requests. [`Limits::default`] is what the server runs with; tests make them
+/// small.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Connections at one time. Further ones take the places of those that are needed least, or are refused.
@@ -19,16 +20,17 @@ pub struct Limits {
     pub stalled: Duration,
     /// The bytes of superseded objects that responses may hold in memory.
     pub pinned: u64,
-    /// The bytes that the responses of one caller may hold by themselves, unsent. More than the largest response takes by far, and
-    /// some hundred lists at once.
+    /// The bytes that the responses of one caller may hold by themselves, unsent. More than the largest
+    /// response takes by far, and some hundred lists at once.
     pub unsent_of_caller: usize,
-    /// The bytes that all responses may hold by themselves: what a small machine can spare beside the cache. Past it, those callers
-    /// are refused that hold more than their part.
+    /// The bytes that all responses may hold by themselves: what a small machine can spare beside the cache.
+    /// Past it, those callers are refused that hold more than their part.
     pub unsent: usize,
-    /// How long a request of a caller past that waits until something is sent: a client that reads needs much less.
+    /// How long a request of a caller past that waits until something is sent: a client that reads needs much
+    /// less.
     pub unsent_wait: Duration,
-    /// How long a peer may leave sent data unacknowledged, or its receive window shut, before the kernel drops the
-    /// connection.
+    /// How long a peer may leave sent data unacknowledged, or its receive window shut, before the kernel
+    /// drops the connection.
     pub unacknowledged: Duration,
     /// The idle time before the kernel sends TCP keepalive probes.
     pub keep_alive_probe: Duration,
@@ -38,7 +40,8 @@ pub struct Limits {
     pub header_lines: usize,
     /// Requests at one time on one HTTP/2 connection.
     pub streams: u32,
-    /// Bytes of one request body that may be in flight over HTTP/2 before they are read; also the largest frame.
+    /// Bytes of one request body that may be in flight over HTTP/2 before they are read; also the largest
+    /// frame.
     pub stream_window: u32,
     /// Streams that a peer may reset before they are accepted; above this the connection is closed.
     pub pending_resets: usize,
@@ -75,8 +78,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Bytes of request bodies that one HTTP/2 connection may have in flight: four full windows. The reference allows a full
-    /// window for each stream; bodies are read at once, so a smaller bound costs nothing and bounds memory.
+    /// Bytes of request bodies that one HTTP/2 connection may have in flight: four full windows. The
+    /// reference allows a full window for each stream; bodies are read at once, so a smaller bound costs
+    /// nothing and bounds memory.
     pub(crate) fn connection_window(&self) -> u32 {
         self.stream_window.saturating_mul(4)
     }

@@ -1,7 +1,8 @@
 //! A future for rare events, in a `select!` with a future for frequent ones.
 //!
-//! A task that is woken for one of its futures polls all of them. If one of them is a timeout or the shutdown, and another
-//! has events thousands of times a second, each event costs a lock and a timer that all such tasks share.
+//! A task that is woken for one of its futures polls all of them. If one of them is a timeout or the
+//! shutdown, and another has events thousands of times a second, each event costs a lock and a timer that all
+//! such tasks share.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A future that is polled only after its own waker was called, not when its task was woken for another future.
+/// A future that is polled only after its own waker was called, not when its task was woken for another
+/// future.
 pub(crate) struct PollWhenWoken<F> {
     future: Pin<Box<F>>,
     /// The waker of the task that polled it last.

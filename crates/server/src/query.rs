@@ -1,4 +1,5 @@
-//! Query parameters, read as the reference reads them: `+` is a space, a pair with a `;` or a broken escape is left out.
+//! Query parameters, read as the reference reads them: `+` is a space, a pair with a `;` or a broken escape
+//! is left out.
 
 use std::borrow::Cow;
 

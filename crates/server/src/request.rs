@@ -82,8 +82,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The certificates the peer presented, its own first; empty when it presented none.
     ///
-    /// TLS has verified that the peer owns the key of the first one, and nothing else: neither its issuer, nor its dates, nor its
-    /// purpose.
+    /// TLS has verified that the peer owns the key of the first one, and nothing else: neither its issuer,
+    /// nor its dates, nor its purpose.
     pub certificates: Vec<CertificateDer<'static>>,
     /// The version of TLS that was agreed on.
     pub tls: Option<ProtocolVersion>,
@@ -168,7 +168,8 @@ impl Drop for Lent {
 }
 
 impl RequestBody {
-    /// Lends a body that is arriving. The receiver gets it back when the borrower drops it. `None` if the body has ended.
+    /// Lends a body that is arriving. The receiver gets it back when the borrower drops it. `None` if the
+    /// body has ended.
     pub(crate) fn lend(&mut self) -> Option<oneshot::Receiver<hyper::body::Incoming>> {
         if http_body::Body::is_end_stream(self) {
             return None;

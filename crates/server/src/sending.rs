@@ -1,13 +1,15 @@
 //! A response while it is sent: whether its peer takes it, and until when it may.
 //!
-//! hyper asks a body for data only while the peer takes what it got before, so a body cannot end itself when its peer stops
-//! reading. [`Sending`] is the part of a response that others see: [`Connections`](crate::connections::Connections) looks at
-//! all of them at intervals and ends those that are overdue, together with everything that their bodies hold.
+//! hyper asks a body for data only while the peer takes what it got before, so a body cannot end itself when
+//! its peer stops reading. [`Sending`] is the part of a response that others see:
+//! [`Connections`](crate::connections::Connections) looks at all of them at intervals and ends those that are
+//! overdue, together with everything that their bodies hold.
 //!
-//! 1. A response with data that its peer does not take for [`Limits::stalled`] ends, unless its client [may pause](MayPause). A watch without
-//!    events is not stalled.
+//! 1. A response with data that its peer does not take for [`Limits::stalled`] ends, unless its client [may
+//!    pause](MayPause). A watch without events is not stalled.
 //! 2. A response that is not sent as a whole at its deadline ends. A request's time covers its response.
-//! 3. A response that keeps superseded states of objects in memory ends when these may be more than [`Limits::pinned`].
+//! 3. A response that keeps superseded states of objects in memory ends when these may be more than
+//!    [`Limits::pinned`].
 //!
 //! A response over HTTP/2 ends by a reset of its stream; one over HTTP/1.1 ends with its connection.
 
@@ -31,23 +33,26 @@ use crate::{Body, Limits, Response};
 /// The most bytes that are given to hyper at once. It holds what it was given until the peer has taken it.
 const PIECE: usize = 128 << 10;
 
-/// How many bytes cost one of the 128 steps that a task may take before others have their turn: so a response whose peer takes
-/// everything gives half a megabyte at a time, and the sockets of others are looked at often enough.
+/// How many bytes cost one of the 128 steps that a task may take before others have their turn: so a response
+/// whose peer takes everything gives half a megabyte at a time, and the sockets of others are looked at often
+/// enough.
 const STEP: usize = 4 << 10;
 
-/// The last byte of a larger response over HTTP/2 is held back, so that the response is in flight until its peer has taken all
-/// but that byte.
+/// The last byte of a larger response over HTTP/2 is held back, so that the response is in flight until its
+/// peer has taken all but that byte.
 const SMALL: usize = 16 << 10;
 
 /// The least time for sending a response, however late it is made.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// The deadline of a response, as an extension of it. Without one it is that of a request that takes [`Limits::request`].
+/// The deadline of a response, as an extension of it. Without one it is that of a request that takes
+/// [`Limits::request`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SendBy(pub(crate) Instant);
 
 impl SendBy {
-    /// The deadline of the response to a request that began at `start` and may take `time`. Called when the response is made.
+    /// The deadline of the response to a request that began at `start` and may take `time`. Called when the
+    /// response is made.
     pub(crate) fn request(start: Instant, time: Duration) -> Self {
         Self((start + time).max(Instant::now() + LEAST))
     }
@@ -58,8 +63,8 @@ impl SendBy {
     }
 }
 
-/// That the client of a response may stop reading for a time, as an extension of it: the response is handed on from another server, and
-/// holds nothing here.
+/// That the client of a response may stop reading for a time, as an extension of it: the response is handed
+/// on from another server, and holds nothing here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MayPause;
 
@@ -289,9 +294,9 @@ impl Tracked {
         self.rest.split_to(len.min(PIECE))
     }
 
-    /// Whether the last of `len` bytes is held back. Over HTTP/2 hyper takes a piece when the one before is sent: without another
-    /// piece there would be no knowing whether the peer takes data. At the end of a response this is done for larger ones, in the
-    /// middle from time to time.
+    /// Whether the last of `len` bytes is held back. Over HTTP/2 hyper takes a piece when the one before is
+    /// sent: without another piece there would be no knowing whether the peer takes data. At the end of a
+    /// response this is done for larger ones, in the middle from time to time.
     fn holds_back(&mut self, len: usize) -> bool {
         if len < 2 || self.stream().is_none() {
             return false;

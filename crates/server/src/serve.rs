@@ -1,9 +1,10 @@
 //! Accepts connections, and stops in order.
 //!
 //! 1. No error of a connection, or of accepting one, ends the loop.
-//! 2. A stop goes through the phases of [`Phase`]: after the first request to stop, everything is still served for the
-//!    configured delay; then the listening socket is closed and connections finish their requests, for at most
-//!    [`Limits::drain`]; the remaining connections are closed. A second request to stop closes them at once.
+//! 2. A stop goes through the phases of [`Phase`]: after the first request to stop, everything is still
+//!    served for the configured delay; then the listening socket is closed and connections finish their
+//!    requests, for at most [`Limits::drain`]; the remaining connections are closed. A second request to stop
+//!    closes them at once.
 
 use std::io;
 use std::net::SocketAddr;
@@ -167,8 +168,9 @@ struct Failures {
 }
 
 impl Failures {
-    /// Ignores a connection that was closed before it was accepted. Any other error is a lack of resources: logs it, closes the
-    /// connection that is needed least, and pauses, because the next attempt would fail at once.
+    /// Ignores a connection that was closed before it was accepted. Any other error is a lack of resources:
+    /// logs it, closes the connection that is needed least, and pauses, because the next attempt would fail
+    /// at once.
     async fn after(&mut self, error: &io::Error, open: &Connections) {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
         if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {

@@ -13,8 +13,8 @@ use crate::layers::{
 };
 use crate::version::Info;
 
-/// Everything between a connection and `api`, the handler of the API itself. Read it from the bottom up: the last
-/// layer pushed is the first to see a request.
+/// Everything between a connection and `api`, the handler of the API itself. Read it from the bottom up: the
+/// last layer pushed is the first to see a request.
 pub fn stack<H: Handler>(
     api: H,
     authenticators: Arc<Authenticators>,
@@ -23,7 +23,8 @@ pub fn stack<H: Handler>(
     version: Arc<Info>,
 ) -> impl Handler {
     Stacked::new(api)
-        // Answered before the API, so that probes and version checks need only this crate. Each asks for permission itself.
+        // Answered before the API, so that probes and version checks need only this crate. Each asks for
+        // permission itself.
         .push(Version { info: version, authorizer: authorizer.clone() })
         .push(Health { checks, authorizer: authorizer.clone() })
         // Before everything that asks for permission: that is the one of the impersonated user.

@@ -13,8 +13,8 @@ pub(crate) type Taken = TokioIo<Upgraded>;
 
 type Run = Box<dyn FnOnce(Taken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// What is done with a connection after the response 101, as an extension of that response. It is a part of the task of the
-/// connection: it ends when the connection is closed for another, and when the server stops.
+/// What is done with a connection after the response 101, as an extension of that response. It is a part of
+/// the task of the connection: it ends when the connection is closed for another, and when the server stops.
 #[derive(Clone)]
 pub(crate) struct Takeover(Arc<Mutex<Option<Run>>>);
 

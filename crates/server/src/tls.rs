@@ -1,12 +1,13 @@
 //! TLS of the server: its certificate, versions, protocols, and client certificates.
 //!
-//! A client certificate is requested and never required; TLS verifies only that the peer owns its key. The crate `auth` verifies
-//! the certificate itself.
+//! A client certificate is requested and never required; TLS verifies only that the peer owns its key. The
+//! crate `auth` verifies the certificate itself.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use pki::Pair;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
@@ -21,7 +22,6 @@ use rustls::{
 };
 
 use crate::clock;
-use crate::pki::Pair;
 
 /// Why a certificate cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +100,8 @@ impl Identity {
         Ok(Arc::new(Self { provider, current: RwLock::new(current) }))
     }
 
-    /// Serves new connections with `pair`. Returns whether it differs from the current one; after an error the current one stays.
+    /// Serves new connections with `pair`. Returns whether it differs from the current one; after an error
+    /// the current one stays.
     pub fn replace(&self, pair: Pair) -> Result<bool, Error> {
         if self.current.read().unwrap_or_else(PoisonError::into_inner).pair == pair {
             return Ok(false);
@@ -132,7 +133,8 @@ impl Identity {
         Ok(Arc::new(config))
     }
 
-    /// Replaces the pair by that of `source`, at an interval and when the clock was set. Errors are logged; the current pair stays.
+    /// Replaces the pair by that of `source`, at an interval and when the clock was set. Errors are logged;
+    /// the current pair stays.
     ///
     /// Runs until it is dropped.
     pub async fn keep_fresh<F, E>(self: Arc<Self>, every: Duration, source: F)
@@ -207,11 +209,6 @@ impl Files {
         };
         Ok(Pair { certificate: read(&self.certificate)?, key: read(&self.key)? })
     }
-}
-
-/// The certificates in a text of PEM, in their order.
-pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
-    CertificateDer::pem_slice_iter(pem.as_bytes()).map(|found| found.map_err(Error::Certificate)).collect()
 }
 
 fn subjects(pem: &[u8]) -> Result<Vec<DistinguishedName>, Error> {

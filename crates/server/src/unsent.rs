@@ -1,12 +1,13 @@
 //! What responses under way hold in memory, counted for each caller and for all: the budget of unsent bytes.
 //!
-//! 1. Counted is what a response has for its client alone: its own buffers, encoded, converted or compressed. What it shares with the cache or with
-//!    other responses is not counted, and neither is a response of less than [`COUNTED_FROM`].
+//! 1. Counted is what a response has for its client alone: its own buffers, encoded, converted or compressed.
+//!    What it shares with the cache or with other responses is not counted, and neither is a response of less
+//!    than [`COUNTED_FROM`].
 //! 2. A [`Charge`] lives as long as the memory that it stands for.
-//! 3. What is under way may finish: charges may go past the budget. Past that of a caller, its further requests wait until
-//!    something is sent, for [`Limits::unsent_wait`] at most, and are refused then.
-//! 4. Past the budget for all, this happens to the callers that hold more than their part: the budget, divided by the callers
-//!    that hold something.
+//! 3. What is under way may finish: charges may go past the budget. Past that of a caller, its further
+//!    requests wait until something is sent, for [`Limits::unsent_wait`] at most, and are refused then.
+//! 4. Past the budget for all, this happens to the callers that hold more than their part: the budget,
+//!    divided by the callers that hold something.
 //! 5. While all together hold less than one caller may, a request costs one atomic load.
 
 use std::collections::HashMap;
@@ -154,8 +155,8 @@ impl Payer {
         }
     }
 
-    /// Lets a request in, if need be after a while: at most `time`. The charge is for what the response is expected to hold, until
-    /// the response is made.
+    /// Lets a request in, if need be after a while: at most `time`. The charge is for what the response is
+    /// expected to hold, until the response is made.
     pub(crate) async fn admit(
         &self,
         time: impl FnOnce() -> Option<Duration>,
@@ -177,8 +178,9 @@ impl Payer {
         }
     }
 
-    /// Waits until objects can be encoded beside the event loop, as [`LargeWork::permit`], for a response that has not begun: many
-    /// requests that came together may wait there, and what those before them hold counts for those after them.
+    /// Waits until objects can be encoded beside the event loop, as [`LargeWork::permit`], for a response
+    /// that has not begun: many requests that came together may wait there, and what those before them hold
+    /// counts for those after them.
     pub(crate) async fn permit(&self, large: &LargeWork, bytes: usize) -> Result<Permit, OverBudget> {
         loop {
             let permit = large.permit(bytes).await;

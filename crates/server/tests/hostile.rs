@@ -215,7 +215,8 @@ async fn connection_whose_response_is_not_read_is_closed() {
     assert!(received.len() < 64 << 20, "{} bytes", received.len());
 }
 
-/// The start of an HTTP/2 connection whose streams have windows of `window` bytes, and a GET for each of `streams`.
+/// The start of an HTTP/2 connection whose streams have windows of `window` bytes, and a GET for each of
+/// `streams`.
 fn http2_requests(window: u8, streams: &[u8]) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, window]);

@@ -219,8 +219,7 @@ async fn next_connection_gets_the_replaced_certificate() {
         "the same one again is no change"
     );
 
-    let broken =
-        server::pki::Pair { key: server.material.admin.key.clone(), ..server.material.serving.clone() };
+    let broken = pki::Pair { key: server.material.admin.key.clone(), ..server.material.serving.clone() };
     assert!(server.identity.replace(broken).is_err());
     assert_eq!(shown().await, before, "what cannot be used leaves the old one in place");
 
@@ -236,7 +235,7 @@ async fn changed_certificate_files_are_reloaded() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let folder = testkit::Folder::new().unwrap();
     let files = Files { certificate: folder.path().join("tls.crt"), key: folder.path().join("tls.key") };
-    let write = |pair: &server::pki::Pair| {
+    let write = |pair: &pki::Pair| {
         std::fs::write(&files.certificate, &pair.certificate).unwrap();
         std::fs::write(&files.key, &pair.key).unwrap();
     };
@@ -246,10 +245,9 @@ async fn changed_certificate_files_are_reloaded() {
         std::sync::Arc::clone(&server.identity).keep_fresh(Duration::from_millis(20), move || source.read()),
     );
 
-    let names = server::pki::Names::of_this_host("10.0.0.1".parse().unwrap());
-    let other = server::pki::Pki::new(folder.path().join("other"))
-        .ensure(&names, std::time::SystemTime::now())
-        .unwrap();
+    let names = pki::Names::of_this_host("10.0.0.1".parse().unwrap());
+    let other =
+        pki::Pki::new(folder.path().join("other")).ensure(&names, std::time::SystemTime::now()).unwrap();
     std::fs::write(&files.certificate, "garbage").unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(server.try_tls(server.client_config(b"")).await.is_ok(), "garbage leaves the old one in place");

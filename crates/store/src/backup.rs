@@ -1,5 +1,5 @@
-//! A backup: every live entry at one revision, independent of how a store lays out its own files. It is a file, or a stream on its
-//! way to become one.
+//! A backup: every live entry at one revision, independent of how a store lays out its own files. It is a
+//! file, or a stream on its way to become one.
 //!
 //! ```text
 //! header   "KEELSNBK"  format u32
@@ -8,8 +8,9 @@
 //! trailer  0u8  revision u64  entries u64  missing u64  xxh3 over the checksums of all the above and the trailer u64
 //! ```
 //!
-//! Integers are little-endian. What has no sound trailer, or anything after it, is no backup: a file is written under another name, synced, and only then
-//! given its own. An entry whose stored bytes were damaged is named as missing.
+//! Integers are little-endian. What has no sound trailer, or anything after it, is no backup: a file is
+//! written under another name, synced, and only then given its own. An entry whose stored bytes were damaged
+//! is named as missing.
 
 use crate::{Corrupt, Damage, Entry, Error, Head, Key, Revision, Store, Unreadable};
 use bytes::Bytes;
@@ -96,7 +97,8 @@ pub fn read_file(
     read(&mut file, path, each)
 }
 
-/// Reads a backup, hands on what it holds and what it lacks, and answers once all of it is verified; `name` is for errors. Blocking.
+/// Reads a backup, hands on what it holds and what it lacks, and answers once all of it is verified; `name`
+/// is for errors. Blocking.
 pub fn read(
     from: &mut dyn Read,
     name: &Path,

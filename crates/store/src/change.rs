@@ -15,7 +15,8 @@ pub struct Change {
     pub expect: Expect,
     /// How much of the entry before the outcome carries.
     pub returning: Returning,
-    /// After which time what is put may be removed. Only a store that [expires](crate::Store::expires) entries looks at it.
+    /// After which time what is put may be removed. Only a store that [expires](crate::Store::expires)
+    /// entries looks at it.
     pub lifetime: Option<Duration>,
 }
 

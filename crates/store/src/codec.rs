@@ -1,8 +1,9 @@
 //! The seam between Keelson's keys and values and those of a store with a layout of its own.
 //!
-//! The layers above write keys such as `pods/default/web-1` and framed JSON. A store that shares its data with other software
-//! has to keep another layout, such as the reference's keys under `/registry/` and Protobuf values in etcd. [`Coded`] translates
-//! on the way in and on the way out, so that neither side knows of the other. A store with Keelson's own layout needs none.
+//! The layers above write keys such as `pods/default/web-1` and framed JSON. A store that shares its data
+//! with other software has to keep another layout, such as the reference's keys under `/registry/` and
+//! Protobuf values in etcd. [`Coded`] translates on the way in and on the way out, so that neither side knows
+//! of the other. A store with Keelson's own layout needs none.
 
 use crate::{
     Batch, BoxFuture, Change, Committed, Conflict, Corrupt, Entry, Error, Event, Follow, Follower, Head,
@@ -18,8 +19,8 @@ use std::{
 /// Translates keys and values to the layout of a store, and back.
 ///
 /// 1. Decoding undoes encoding, for keys and for values.
-/// 2. `encode_key(key)` starts with `encode_prefix(prefix)` exactly if `key` starts with `prefix`, for prefixes that are empty or
-///    have a whole first segment (`pods/`, `pods/default/web`).
+/// 2. `encode_key(key)` starts with `encode_prefix(prefix)` exactly if `key` starts with `prefix`, for
+///    prefixes that are empty or have a whole first segment (`pods/`, `pods/default/web`).
 /// 3. Keys with the same first segment keep their order.
 ///
 /// A codec that leaves the methods for keys as they are leaves the keys as they are.
@@ -42,7 +43,8 @@ pub trait Codec: Send + Sync + 'static {
     /// The value in the store, or what is wrong with the value.
     fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String>;
 
-    /// The value of a value in the store, or why it cannot be read. With [`Patience::Now`], this neither blocks nor asks anybody.
+    /// The value of a value in the store, or why it cannot be read. With [`Patience::Now`], this neither
+    /// blocks nor asks anybody.
     fn decode_value(&self, key: &Key, stored: Bytes, patience: Patience) -> Result<Bytes, DecodeError>;
 }
 
@@ -68,8 +70,8 @@ pub enum DecodeError {
 
 /// A store behind a codec. A value that the codec cannot read is logged once, by its key.
 ///
-/// Loads, followers and commits decode with [`Patience::Now`], so that no value holds up another one; what is [`Unavailable`] then is for
-/// [`Store::open`].
+/// Loads, followers and commits decode with [`Patience::Now`], so that no value holds up another one; what is
+/// [`Unavailable`] then is for [`Store::open`].
 pub struct Coded {
     store: Arc<dyn Store>,
     codec: Arc<Reporting>,

@@ -1,7 +1,7 @@
 //! The contract as tests: one suite that every store runs, and a model checker for concurrent histories.
 //!
-//! A store supplies a [`Harness`]; [`contract_tests!`](crate::contract_tests) makes a test of each guarantee. Nothing
-//! here knows how a store lays out its data.
+//! A store supplies a [`Harness`]; [`contract_tests!`](crate::contract_tests) makes a test of each guarantee.
+//! Nothing here knows how a store lays out its data.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this module is test code")]
 
@@ -69,7 +69,8 @@ pub trait Harness: Send {
     fn scratch(&self) -> PathBuf;
 }
 
-/// Makes one `#[tokio::test]` for each guarantee; the argument is a function from [`Setup`] to `Box<dyn Harness>`.
+/// Makes one `#[tokio::test]` for each guarantee; the argument is a function from [`Setup`] to `Box<dyn
+/// Harness>`.
 #[macro_export]
 macro_rules! contract_tests {
     ($factory:path) => {

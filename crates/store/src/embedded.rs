@@ -1,8 +1,9 @@
-//! The store on disk: one directory, one process, the storage engine [fjall](https://docs.rs/fjall) underneath.
+//! The store on disk: one directory, one process, the storage engine [fjall](https://docs.rs/fjall)
+//! underneath.
 //!
 //! | thread | job |
 //! |---|---|
-//! | committer | judges, writes and syncs all waiting changes as one batch; mends the engine when it fails |
+//! | committer | judges, writes and syncs all waiting changes as one batch; reopens the engine when it fails |
 //! | reader | reads for asynchronous callers: history for followers, values for answers |
 //! | reclaimer | expires history, removes what it kept |
 //! | ahead | up to four for the time of a long load or of opening: they read its parts ahead, in order |

@@ -81,7 +81,8 @@ pub enum Error {
         /// About how many bytes they hold.
         bytes: usize,
     },
-    /// The store does not come to an end with what it writes. Only its [health](crate::Store::health) says so; commits go on waiting.
+    /// The store does not come to an end with what it writes. Only its [health](crate::Store::health) says
+    /// so; commits go on waiting.
     #[error("the disk has not answered for {seconds} s, and {changes} changes wait to be committed")]
     Stalled {
         /// For how long nothing was committed.
@@ -139,8 +140,8 @@ pub enum Error {
 pub enum Fate {
     /// It did not happen, and will not.
     NotWritten,
-    /// It may or may not have reached the disk. If it did, it becomes visible to readers and followers once the store
-    /// has recovered; if it did not, it never will.
+    /// It may or may not have reached the disk. If it did, it becomes visible to readers and followers once
+    /// the store has recovered; if it did not, it never will.
     Unknown,
 }
 
@@ -195,7 +196,8 @@ pub enum Damage {
 pub struct Conflict {
     /// The key of the change.
     pub key: Key,
-    /// The current entry, or `None` if the key is absent. Its value is there unless the change was create-only.
+    /// The current entry, or `None` if the key is absent. Its value is there unless the change was
+    /// create-only.
     pub found: Option<Stored>,
 }
 
@@ -223,8 +225,8 @@ pub struct Corrupt {
     pub reason: String,
 }
 
-/// An entry whose stored bytes cannot be decrypted at present: a KMS plugin does not answer, or the key is not configured. The entry is
-/// there, and nothing says that it is damaged: it must not be replaced.
+/// An entry whose stored bytes cannot be decrypted at present: a KMS plugin does not answer, or the key is
+/// not configured. The entry is there, and nothing says that it is damaged: it must not be replaced.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the stored object {key} (revision {}) cannot be decrypted: {reason}", .head.mod_revision)]
 pub struct Unavailable {

@@ -1,10 +1,12 @@
-//! The store on etcd, laid out as the reference lays it out: many servers may share one etcd, kube-apiserver among them.
+//! The store on etcd, laid out as the reference lays it out: many servers may share one etcd, kube-apiserver
+//! among them.
 //!
-//! Keys are etcd's own, such as `/registry/pods/default/web-1`, and values are opaque: a [`Codec`](crate::Codec) translates
-//! above. `docs/store.md` says how each guarantee is kept, and what each kind of failure leads to.
+//! Keys are etcd's own, such as `/registry/pods/default/web-1`, and values are opaque: a
+//! [`Codec`](crate::Codec) translates above. `docs/store.md` says how each guarantee is kept, and what each
+//! kind of failure leads to.
 //!
-//! All work is done by one thread with a runtime of its own, so that the blocking methods can be called from anywhere, and the
-//! asynchronous ones by any runtime.
+//! All work is done by one thread with a runtime of its own, so that the blocking methods can be called from
+//! anywhere, and the asynchronous ones by any runtime.
 //!
 //! | task | job |
 //! |---|---|
@@ -55,7 +57,8 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// How an [`Etcd`] store behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The members, such as `https://127.0.0.1:2379`; the forms are those of the reference's `--etcd-servers`.
+    /// The members, such as `https://127.0.0.1:2379`; the forms are those of the reference's
+    /// `--etcd-servers`.
     pub endpoints: Vec<String>,
     /// The files for TLS.
     pub tls: Tls,

@@ -17,8 +17,8 @@ pub enum Fault {
     Sync(Cause),
     /// The sync takes this much longer.
     SlowSync(Duration),
-    /// The sync does not return before [`Faults::clear`], or another fault: a file system that is frozen, a disk that does not
-    /// answer.
+    /// The sync does not return before [`Faults::clear`], or another fault: a file system that is frozen, a
+    /// disk that does not answer.
     HeldSync,
     /// No more space can be set aside.
     Reserve(Cause),

@@ -1,9 +1,10 @@
-//! Following: a window of recent events in memory, the signal that wakes followers, and the follower that reads the
-//! window where it can and history where it must.
+//! Following: a window of recent events in memory, the signal that wakes followers, and the follower that
+//! reads the window where it can and history where it must.
 //!
 //! Invariants:
 //!
-//! 1. The window holds every event with a revision in `(start, newest]`. Revisions may have gaps, and events may share one.
+//! 1. The window holds every event with a revision in `(start, newest]`. Revisions may have gaps, and events
+//!    may share one.
 //! 2. Progress is announced after the events it covers are in the window, and only at the end of a revision.
 //! 3. A follower's cursor is the end of a revision; it moves only over events that it handed out or filtered.
 //! 4. A follower owns nothing but its cursor: a slow one costs no memory, and falls back to history.
@@ -56,8 +57,9 @@ pub struct Batch {
 pub trait Follower: Send {
     /// Waits for the next batch. Safe to drop and call again: nothing is lost.
     ///
-    /// Ends with [`Error::Compacted`] when it fell behind what is kept, and with [`Error::Closed`] after the store was
-    /// closed. A damaged piece of history ends it with [`Error::Unusable`]: load again, and follow from there.
+    /// Ends with [`Error::Compacted`] when it fell behind what is kept, and with [`Error::Closed`] after the
+    /// store was closed. A damaged piece of history ends it with [`Error::Unusable`]: load again, and follow
+    /// from there.
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>>;
 
     /// The next batch if it is in memory; `None` if the caller has to wait for it with [`Follower::next`].
@@ -143,8 +145,8 @@ impl Feed {
         self.window().trim(revision);
     }
 
-    /// Starts again at a revision that may be older than the newest: all followers end, because revisions after it will be given
-    /// to other changes than those that they have seen.
+    /// Starts again at a revision that may be older than the newest: all followers end, because revisions
+    /// after it will be given to other changes than those that they have seen.
     pub(crate) fn restart(&self, revision: Revision) {
         // Under the lock, so that a follower that has read the new window sees that it was started again.
         let mut window = self.window();
@@ -172,7 +174,8 @@ impl Feed {
         if news.is_ok_and(|open| open) { Ok(()) } else { Err(Error::Closed) }
     }
 
-    /// Waits until there is more than up to `after`, or the feed was started again; fails when this was closed.
+    /// Waits until there is more than up to `after`, or the feed was started again; fails when this was
+    /// closed.
     pub(crate) fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
         let mut progress = self.progress.subscribe();
         let generation = progress.borrow().generation;
@@ -272,8 +275,8 @@ impl BatchBuilder {
         Self { batch: Batch { events: Vec::new(), revision: cursor }, bytes: 0, seen: 0 }
     }
 
-    /// Takes the event of a revision, or only the revision if the follower does not follow its key; breaks without it if the
-    /// batch is full.
+    /// Takes the event of a revision, or only the revision if the follower does not follow its key; breaks
+    /// without it if the batch is full.
     pub(crate) fn push(
         &mut self,
         revision: Revision,
@@ -373,7 +376,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Fills in the previous values that the window holds, and returns the indexes of events whose it does not.
+    /// Fills in the previous values that the window holds, and returns the indexes of events whose it does
+    /// not.
     fn fill_previous_from_window(&self, batch: &mut Batch) -> Vec<usize> {
         let mut places = Vec::new();
         for (place, event) in batch.events.iter_mut().enumerate() {

@@ -1,8 +1,9 @@
 //! The contract without a disk, for tests and throw-away servers.
 //!
-//! Everything lives under one lock that is held for the time of a copy of pointers, never while a visitor or a writer
-//! runs. History is kept for the retention time: a revision that is older can no longer be read or followed. Its memory is freed
-//! a few steps at a time by the commits themselves, so an idle store keeps what it has.
+//! Everything lives under one lock that is held for the time of a copy of pointers, never while a visitor or
+//! a writer runs. History is kept for the retention time: a revision that is older can no longer be read or
+//! followed. Its memory is freed a few steps at a time by the commits themselves, so an idle store keeps what
+//! it has.
 
 use crate::{
     BoxFuture, Change, Committed, Entry, Error, Event, Follow, Follower, Head, Health, Key, Kind, Op,
@@ -116,8 +117,8 @@ impl Memory {
         Self { shared: Arc::new(Shared { state: Mutex::new(state), feed }), options }
     }
 
-    /// Commits changes of different keys under one revision, and refuses those whose preconditions do not hold. The revision
-    /// has to be newer than all before.
+    /// Commits changes of different keys under one revision, and refuses those whose preconditions do not
+    /// hold. The revision has to be newer than all before.
     pub(crate) fn commit_at(
         &self,
         changes: Vec<Change>,

@@ -163,7 +163,8 @@ async fn sparse_revisions_have_gaps_and_are_shared() {
     assert!(shared > 20 && gaps > 5, "{shared} changes share a revision, {gaps} revisions follow a gap");
 }
 
-/// Keys of other software are not seen; a value that the codec cannot read is damaged, and can be overwritten.
+/// Keys of other software are not seen; a value that the codec cannot read is damaged, and can be
+/// overwritten.
 #[tokio::test]
 async fn a_codec_hides_foreign_keys_and_reports_foreign_values() {
     use store::{Change, Follow, Revision, contract::key};

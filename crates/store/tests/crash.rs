@@ -1,7 +1,9 @@
-//! A process killed at random moments under load: what it had acknowledged is there when the store is opened again.
+//! A process killed at random moments under load: what it had acknowledged is there when the store is opened
+//! again.
 //!
-//! The child is this test binary again, run as [`child`]. Its writers each own some keys and write ever larger numbers to
-//! them; it prints a line for each acknowledged commit. The parent kills it, opens the store, and judges:
+//! The child is this test binary again, run as [`child`]. Its writers each own some keys and write ever
+//! larger numbers to them; it prints a line for each acknowledged commit. The parent kills it, opens the
+//! store, and judges:
 //!
 //! 1. every acknowledged number is there, or a larger one that was attempted after it;
 //! 2. nothing was written that was never attempted;

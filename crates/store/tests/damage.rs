@@ -1,4 +1,5 @@
-//! Torn, truncated and bit-flipped files: detected, reported with the key, never served, never more than was hit.
+//! Torn, truncated and bit-flipped files: detected, reported with the key, never served, never more than was
+//! hit.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 
@@ -61,7 +62,8 @@ impl Written {
         copy
     }
 
-    /// Judges a store whose files were spoiled: whatever it serves is right, and whatever it does not serve it reports.
+    /// Judges a store whose files were spoiled: whatever it serves is right, and whatever it does not serve
+    /// it reports.
     async fn judge(&self, path: &Path) -> Verdict {
         let store = match open(path) {
             Ok(store) => store,

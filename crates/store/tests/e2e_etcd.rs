@@ -15,8 +15,8 @@ use store::{
 };
 use tempfile::TempDir;
 
-/// Flags for every member: quick elections, and requests as large as the contract's values. A killed process loses nothing that
-/// the system has, so nothing is synced.
+/// Flags for every member: quick elections, and requests as large as the contract's values. A killed process
+/// loses nothing that the system has, so nothing is synced.
 const FLAGS: &[&str] = &["--max-request-bytes=4194304", "--heartbeat-interval=50", "--election-timeout=500"];
 const NO_SYNC: &str = "--unsafe-no-fsync";
 

@@ -1,9 +1,9 @@
-//! Members that die, stop and come back, connections that are cut, held and delayed, compaction under load: random histories of
-//! several clients on a cluster of three, judged afterwards.
+//! Members that die, stop and come back, connections that are cut, held and delayed, compaction under load:
+//! random histories of several clients on a cluster of three, judged afterwards.
 //!
-//! A commit answers with its revision, and every value is written once, so the order of all changes is known in the end: it is what
-//! etcd itself has. Each answer is compared with it. A write with an unknown outcome may have happened, at any time after it
-//! was begun; one that was refused may not.
+//! A commit answers with its revision, and every value is written once, so the order of all changes is known
+//! in the end: it is what etcd itself has. Each answer is compared with it. A write with an unknown outcome
+//! may have happened, at any time after it was begun; one that was refused may not.
 //!
 //! Everything random comes from a seed, which every failure names; `STORE_FAULT_SEED` sets it.
 
@@ -461,7 +461,7 @@ async fn run(seed: u64, count: usize, fault: impl AsyncFn(&mut Cluster, &Arc<Run
         tokio::time::sleep(Duration::from_millis(rng.u64(..400))).await;
     }
     cluster.etcd.wait_until_ready().unwrap();
-    // Everything mends by itself.
+    // The stores recover by themselves.
     let mending = Instant::now();
     while !run.stores.iter().all(|store| store.health().is_good()) {
         assert!(mending.elapsed() < Duration::from_secs(30), "seed {seed}: {:?}", run.stores[0].health());

@@ -1,4 +1,5 @@
-//! What only a store on etcd has: other processes that write, lifetimes, a full database, members that go and come back, TLS.
+//! What only a store on etcd has: other processes that write, lifetimes, a full database, members that go and
+//! come back, TLS.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
@@ -170,11 +171,12 @@ async fn a_full_database_fails_writes_and_not_reads_until_there_is_room() {
     let member = status.split("\"memberID\":\"").nth(1).unwrap().split('"').next().unwrap();
     let disarm = format!(r#"{{"action":"DEACTIVATE","alarm":"NOSPACE","memberID":"{member}"}}"#);
     etcd.ask(0, "POST", "/v3/maintenance/alarm", &disarm).unwrap();
-    until("it mends by itself", || store.health().is_good()).await;
+    until("the store recovers by itself", || store.health().is_good()).await;
     store.commit(fill()).await.unwrap();
 }
 
-/// etcd forgets a delete at the very revision that it is compacted to, and a watch from that revision does not learn of it.
+/// etcd forgets a delete at the very revision that it is compacted to, and a watch from that revision does
+/// not learn of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delete_that_is_compacted_before_it_is_sent_is_not_passed_over() {
     for further_writes in [0, 3] {
@@ -247,7 +249,7 @@ async fn a_member_that_stops_or_dies_is_left_for_another() {
         assert!(begin.elapsed() < Duration::from_secs(15), "a dead member is left");
     }
     assert!(store.get(&key("/registry/a")).unwrap().is_some());
-    // Without a quorum everything fails, in time, and mends.
+    // Without a quorum everything fails, in time, and recovers.
     etcd.kill(2).unwrap();
     until("the health says so", || !store.health().is_good()).await;
     let begin = Instant::now();
@@ -255,7 +257,7 @@ async fn a_member_that_stops_or_dies_is_left_for_another() {
     assert!(store.commit(Change::put(key("/registry/a"), "x")).await.is_err());
     assert!(begin.elapsed() < Duration::from_secs(25), "{:?}", begin.elapsed());
     etcd.launch(1).unwrap();
-    until("it mends by itself", || store.health().is_good()).await;
+    until("the store recovers by itself", || store.health().is_good()).await;
     put(&store, "/registry/a", "y").await;
 }
 

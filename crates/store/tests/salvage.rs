@@ -1,5 +1,5 @@
-//! Stores whose journal is damaged in a place where the engine would drop what follows: what is whole is saved, and what is not is
-//! named.
+//! Stores whose journal is damaged in a place where the engine would drop what follows: what is whole is
+//! saved, and what is not is named.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 
@@ -47,8 +47,8 @@ impl Written {
         self.changes.get(name).and_then(|changes| changes.values().last()).is_some_and(Option::is_some)
     }
 
-    /// Judges a store that was salvaged: each key is as its newest change made it of which something was left, and nothing is
-    /// lost that the report does not name.
+    /// Judges a store that was salvaged: each key is as its newest change made it of which something was
+    /// left, and nothing is lost that the report does not name.
     fn judge(&self, store: &Arc<dyn Store>, report: &SalvageReport) {
         let is_lost = |revision: &Revision| {
             report.lost.iter().any(|range| range.contains(revision))

@@ -7,8 +7,8 @@ use tokio::time::timeout;
 
 use crate::{CLOSING, PIECE};
 
-/// Copies bytes between two connections, in both directions, until either of them ends; then both are closed. What was read
-/// before the end is written.
+/// Copies bytes between two connections, in both directions, until either of them ends; then both are closed.
+/// What was read before the end is written.
 pub async fn both<A, B>(client: A, backend: B) -> io::Result<()>
 where
     A: AsyncRead + AsyncWrite,
@@ -26,7 +26,8 @@ where
     outcome
 }
 
-/// Ends with the client. If the backend takes nothing any more, what it has still to say decides about the end.
+/// Ends with the client. If the backend takes nothing any more, what it has still to say decides about the
+/// end.
 async fn client_to_backend(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
     let mut buffer = vec![0; PIECE];
     while let Ok(read) = from.read(&mut buffer).await

@@ -1,13 +1,17 @@
-//! The protocols of streaming connections, without the API: what is sent over a connection after an HTTP upgrade.
+//! The protocols of streaming connections, without the API: what is sent over a connection after an HTTP
+//! upgrade.
 //!
-//! 1. **Back-pressure.** Data is read from one side only when the other side has taken what came before; what is held of a
-//!    connection is a few pieces of [`PIECE`] bytes for each direction, whatever the sizes of frames.
-//! 2. **Bounds.** A peer that breaks a protocol, or sends a control frame that is too long, ends its connection.
-//! 3. **Control frames do not wait for data.** A ping is answered as soon as the frame that is being written is written; if
-//!    the peer reads nothing, its pings are not kept.
+//! 1. **Back-pressure.** Data is read from one side only when the other side has taken what came before; what
+//!    is held of a connection is a few pieces of [`PIECE`] bytes for each direction, whatever the sizes of
+//!    frames.
+//! 2. **Bounds.** A peer that breaks a protocol, or sends a control frame that is too long, ends its
+//!    connection.
+//! 3. **Control frames do not wait for data.** A ping is answered as soon as the frame that is being written
+//!    is written; if the peer reads nothing, its pings are not kept.
 //!
-//! [`websocket`] and [`spdy`] have the frames. [`copy::both`] connects two byte streams, [`tunnel`] a WebSocket and a byte stream,
-//! [`remote_command`] the channels of a WebSocket and the streams of a SPDY connection.
+//! [`websocket`] and [`spdy`] have the frames. [`copy::both`] connects two byte streams, [`tunnel`] a
+//! WebSocket and a byte stream, [`remote_command`] the channels of a WebSocket and the streams of a SPDY
+//! connection.
 
 pub mod copy;
 mod outbox;

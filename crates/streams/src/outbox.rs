@@ -49,8 +49,8 @@ impl Outbox {
         self.items.send(Item::Frame(frame)).await.map_err(|_| gone())
     }
 
-    /// Puts in a frame, when the one before is being written. If its side takes nothing any more, the frame is dropped: what that
-    /// side has still to say decides.
+    /// Puts in a frame, when the one before is being written. If its side takes nothing any more, the frame
+    /// is dropped: what that side has still to say decides.
     pub(crate) async fn offer(&self, frame: Vec<u8>) {
         let _ = self.send(frame).await;
     }

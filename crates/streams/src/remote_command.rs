@@ -1,9 +1,9 @@
-//! The channels of a WebSocket (`v5.channel.k8s.io`), translated to the streams of a SPDY connection to the server that runs the
-//! command.
+//! The channels of a WebSocket (`v5.channel.k8s.io`), translated to the streams of a SPDY connection to the
+//! server that runs the command.
 //!
-//! A message of the client begins with the number of its channel; a message of two bytes, 255 and a number, ends a channel. The
-//! session ends when the output has ended and the server has said on the error stream how the command ended, or when the
-//! client is gone.
+//! A message of the client begins with the number of its channel; a message of two bytes, 255 and a number,
+//! ends a channel. The session ends when the output has ended and the server has said on the error stream how
+//! the command ended, or when the client is gone.
 
 use std::future::Future;
 use std::pin::pin;
@@ -51,7 +51,8 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// The message that says to the client that the connection is there: an empty one of the first channel with output.
+    /// The message that says to the client that the connection is there: an empty one of the first channel
+    /// with output.
     fn greeting(self) -> Vec<u8> {
         let channel = match self {
             Self { stdout: true, .. } => STDOUT,
@@ -113,8 +114,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
         Self { client, streams, early: Vec::new() }
     }
 
-    /// Waits for the connection to the server, for as long as the client is there; `None` if it is gone. What the client says meanwhile is kept, up to
-    /// a piece; a client that has said more is not listened to.
+    /// Waits for the connection to the server, for as long as the client is there; `None` if it is gone. What
+    /// the client says meanwhile is kept, up to a piece; a client that has said more is not listened to.
     pub async fn while_opening<T>(&mut self, opening: impl Future<Output = T>) -> Option<T> {
         let mut opening = pin!(opening);
         let mut read = [0; 1 << 10];
@@ -145,8 +146,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
         }
     }
 
-    /// Carries the session to its end. `protocol` is the one that the server chose, empty if it did not; `status` makes what the client is
-    /// told at the end from what the server said.
+    /// Carries the session to its end. `protocol` is the one that the server chose, empty if it did not;
+    /// `status` makes what the client is told at the end from what the server said.
     pub async fn run<B: AsyncRead + AsyncWrite>(
         self,
         backend: B,

@@ -1,8 +1,10 @@
-//! SPDY/3.1, the side of the client, as far as remote commands need it: streams with data in both directions, pings.
+//! SPDY/3.1, the side of the client, as far as remote commands need it: streams with data in both directions,
+//! pings.
 //!
-//! Blocks of headers are compressed, with one state for all of a direction. Those that are sent are written as blocks of stored
-//! bytes, which every reader of the format takes; those that are received are answers without headers, and are skipped. There is no flow control:
-//! the servers of this protocol do without, so what holds a sender back is its connection.
+//! Blocks of headers are compressed, with one state for all of a direction. Those that are sent are written
+//! as blocks of stored bytes, which every reader of the format takes; those that are received are answers
+//! without headers, and are skipped. There is no flow control: the servers of this protocol do without, so
+//! what holds a sender back is its connection.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -65,7 +67,8 @@ fn header_block(headers: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// Adds bytes to a compressed stream as they are, and flushes it: a reader can read all of them before more comes.
+/// Adds bytes to a compressed stream as they are, and flushes it: a reader can read all of them before more
+/// comes.
 fn stored(out: &mut Vec<u8>, bytes: &[u8]) {
     let blocks = bytes.chunks(usize::from(u16::MAX)).chain([&[][..]]);
     for block in blocks {

@@ -1,4 +1,5 @@
-//! A byte stream inside of a WebSocket: its data is the payload of binary messages, whose limits mean nothing.
+//! A byte stream inside of a WebSocket: its data is the payload of binary messages, whose limits mean
+//! nothing.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::timeout;

@@ -1,14 +1,18 @@
-//! Supervision of everything that runs beside requests: loops that follow changes, keep files, renew leases, compact history.
+//! Supervision of everything that runs beside requests: loops that follow changes, keep files, renew leases,
+//! compact history.
 //!
-//! 1. **Nobody dies alone.** A task that panics, or ends before it is dropped, is logged by its name and started again after a pause that
-//!    grows from one second to a minute. A run of a minute ends the row of failures.
-//! 2. **What does not recover shows.** After [`FAILURES_SHOWN`] failures in a row, [`failing`] names the task until it has run for a minute
-//!    again; the health endpoint of its row fails meanwhile ([`Counts`]).
-//! 3. **One list.** A task has a [`Name`], and the names are one table. Tests go through it with the module of the feature `faults`, so that a new task is tried too.
+//! 1. **Nobody dies alone.** A task that panics, or ends before it is dropped, is logged by its name and
+//!    started again after a pause that grows from one second to a minute. A run of a minute ends the row of
+//!    failures.
+//! 2. **What does not recover shows.** After [`FAILURES_SHOWN`] failures in a row, [`failing`] names the task
+//!    until it has run for a minute again; the health endpoint of its row fails meanwhile ([`Counts`]).
+//! 3. **One list.** A task has a [`Name`], and the names are one table. Tests go through it with the module
+//!    of the feature `faults`, so that a new task is tried too.
 //! 4. **A task ends with its owner**: with its [`Task`], or with the runtime.
 //!
-//! What is started anew begins from the newest state: a task keeps nothing that it could not read again. Work that belongs to one request or
-//! one connection, and ends with it, is run [once]: if it panics, its request fails.
+//! What is started anew begins from the newest state: a task keeps nothing that it could not read again. Work
+//! that belongs to one request or one connection, and ends with it, is run [once]: if it panics, its request
+//! fails.
 
 mod table;
 
@@ -62,7 +66,8 @@ struct Failure {
 
 static FAILURES: Mutex<Option<(u64, Failures)>> = Mutex::new(None);
 
-/// Runs `work`, and runs it again whenever it panics or ends [early](Ended::Early). `work` is called for each run. Needs a runtime.
+/// Runs `work`, and runs it again whenever it panics or ends [early](Ended::Early). `work` is called for each
+/// run. Needs a runtime.
 pub fn spawn<F>(name: Name, work: impl FnMut() -> F + Send + 'static) -> Task
 where
     F: Future<Output = Ended> + Send + 'static,
@@ -71,8 +76,8 @@ where
     Task(Some(tokio::spawn(supervised)))
 }
 
-/// Runs work that belongs to one request or one connection, which should not be dropped with who waits for it. It is not started again: who
-/// waits learns that it panicked. Needs a runtime.
+/// Runs work that belongs to one request or one connection, which should not be dropped with who waits for
+/// it. It is not started again: who waits learns that it panicked. Needs a runtime.
 pub fn once<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     once_on(&Handle::current(), work)
 }
@@ -127,7 +132,8 @@ pub struct Thread {
     is_ending: Arc<AtomicBool>,
 }
 
-/// Runs `work` on a thread of its own, and runs it again whenever it panics, as [`spawn`] does with a task. It ends for good when `work` returns.
+/// Runs `work` on a thread of its own, and runs it again whenever it panics, as [`spawn`] does with a task.
+/// It ends for good when `work` returns.
 pub fn thread(name: Name, mut work: impl FnMut() + Send + 'static) -> std::io::Result<Thread> {
     let is_ending = Arc::new(AtomicBool::new(false));
     let run = {
@@ -226,7 +232,8 @@ impl Drop for Task {
     }
 }
 
-/// The tasks that do not recover, with the cause of the last failure of each. Of several tasks of one name, one is named.
+/// The tasks that do not recover, with the cause of the last failure of each. Of several tasks of one name,
+/// one is named.
 pub fn failing(counts: Counts) -> Vec<String> {
     let mut found: Vec<Failure> = failures()
         .get_or_insert_default()

@@ -5,7 +5,8 @@
 /// Which health endpoint fails while a task does not recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// `/livez`, and with it `/readyz` and `/healthz`: without the task the server is of no use, and a restart of the process may help.
+    /// `/livez`, and with it `/readyz` and `/healthz`: without the task the server is of no use, and a
+    /// restart of the process may help.
     Live,
     /// `/readyz` and `/healthz`: requests are answered, but something that they rely on stands still.
     Ready,
@@ -13,7 +14,8 @@ pub enum Counts {
 
 macro_rules! tasks {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $counts:ident;)*) => {
-        /// A supervised task, by name. Several may run under one name, such as a follower for each resource type.
+        /// A supervised task, by name. Several may run under one name, such as a follower for each resource
+        /// type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Name {
             $($(#[doc = $doc])+ $variant,)*
@@ -55,11 +57,11 @@ tasks! {
     ApiServices = "api-services", Ready;
     /// Runs the controllers whenever this server leads: `controllers::Supervisor`.
     Controllers = "controllers", Ready;
-    /// Repairs the addresses of services: `keelson::service_repair`.
+    /// Repairs the addresses of services: `controllers::service_repair`.
     ServiceRepair = "service-repair", Ready;
     /// Compares the record of node ports with the services: `allocation`.
     PortRecord = "port-record", Ready;
-    /// Removes events whose time is over: `keelson::event_expiry`.
+    /// Removes events whose time is over: `controllers::event_expiry`.
     EventExpiry = "event-expiry", Ready;
     /// Renews the certificates of the server: `server::tls`.
     Certificates = "certificates", Ready;

@@ -17,8 +17,8 @@ use crate::{Error, Folder};
 /// The longest that a cluster may take to be ready; far more than it should.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cluster of etcd on the loopback address, with its data in a folder. The processes and the folder go away when this is
-/// dropped.
+/// A cluster of etcd on the loopback address, with its data in a folder. The processes and the folder go away
+/// when this is dropped.
 #[derive(Debug)]
 pub struct Etcd {
     members: Vec<Member>,
@@ -35,7 +35,8 @@ struct Member {
 }
 
 impl Etcd {
-    /// Starts `members` processes of a tool, `etcd` or `etcd-3.4`, with these flags, and waits until they work.
+    /// Starts `members` processes of a tool, `etcd` or `etcd-3.4`, with these flags, and waits until they
+    /// work.
     pub fn start(tool: &str, members: usize, flags: &[&str]) -> Result<Self, Error> {
         let binary =
             crate::tool(tool).map_err(|error| system("finding etcd", std::io::Error::other(error)))?;
@@ -119,7 +120,8 @@ impl Etcd {
         std::fs::remove_dir_all(self.data(index)).map_err(|cause| system("removing the data of etcd", cause))
     }
 
-    /// Kills a member and keeps a copy of its data, for [`Etcd::restore`]. The member has to be launched again.
+    /// Kills a member and keeps a copy of its data, for [`Etcd::restore`]. The member has to be launched
+    /// again.
     pub fn save(&mut self, index: usize) -> Result<(), Error> {
         self.kill(index)?;
         copy(&self.data(index), &self.saved(index)).map_err(|cause| system("saving the data of etcd", cause))
@@ -158,7 +160,8 @@ impl Etcd {
         })
     }
 
-    /// Makes a request of etcd's JSON interface to a member, such as `/v3/maintenance/alarm`, and returns the body of the answer.
+    /// Makes a request of etcd's JSON interface to a member, such as `/v3/maintenance/alarm`, and returns the
+    /// body of the answer.
     pub fn ask(&self, index: usize, method: &str, path: &str, body: &str) -> Result<String, Error> {
         let port = self.members.get(index).map_or(0, |member| member.client);
         let request = format!(

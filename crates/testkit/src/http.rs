@@ -1,8 +1,9 @@
 //! An HTTP/1.1 client that sends exactly the bytes it is given, over TLS.
 //!
-//! Tests of a server's edges need requests that no well-behaved client library would build: odd methods, unescaped
-//! paths, a body where none belongs. So a request is bytes here, and only the answer is understood: its head, and a body
-//! with a length, in chunks, or up to the end of the connection. Every wait has an end; every length has a bound.
+//! Tests of a server's edges need requests that no well-behaved client library would build: odd methods,
+//! unescaped paths, a body where none belongs. So a request is bytes here, and only the answer is understood:
+//! its head, and a body with a length, in chunks, or up to the end of the connection. Every wait has an end;
+//! every length has a bound.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -120,8 +121,8 @@ impl Target {
         Self { tls: Arc::new(tls), ..self.clone() }
     }
 
-    /// A new connection; opening it, and every exchange on it until [`Connection::allow`] says otherwise, may take
-    /// `patience`.
+    /// A new connection; opening it, and every exchange on it until [`Connection::allow`] says otherwise, may
+    /// take `patience`.
     pub fn connect(&self, patience: Duration) -> Result<Connection, Error> {
         let connection = |what| move |cause| Error::Connection { what, cause };
         let socket = TcpStream::connect(&self.authority).map_err(connection("connecting"))?;
@@ -144,7 +145,8 @@ pub struct Connection {
     deadline: Instant,
 }
 
-/// The head of an answer; its body follows through [`Connection::chunk`], [`Connection::line`] or [`Connection::body`].
+/// The head of an answer; its body follows through [`Connection::chunk`], [`Connection::line`] or
+/// [`Connection::body`].
 #[derive(Debug)]
 pub struct Head {
     /// The status code.
@@ -178,7 +180,8 @@ impl Head {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the connection can be used again: the server did not say otherwise, and the body has been read.
+    /// Whether the connection can be used again: the server did not say otherwise, and the body has been
+    /// read.
     pub fn reusable(&self) -> bool {
         self.reusable && self.framing == Framing::Length(0)
     }
@@ -257,7 +260,8 @@ impl Connection {
         Ok(body)
     }
 
-    /// The next line of the body, with what has been read of it so far in `rest`; none at the end of the body.
+    /// The next line of the body, with what has been read of it so far in `rest`; none at the end of the
+    /// body.
     pub fn line(&mut self, head: &mut Head, rest: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
         loop {
             if let Some(end) = rest.iter().position(|&byte| byte == b'\n') {

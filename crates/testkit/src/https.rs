@@ -1,7 +1,7 @@
 //! A small HTTPS server for tests of what the server asks of others: webhooks, identity providers.
 //!
-//! It answers HTTP/1.1 requests as a closure says, also in ways that no well-behaved server would: late, never, without an end,
-//! or by closing the connection.
+//! It answers HTTP/1.1 requests as a closure says, also in ways that no well-behaved server would: late,
+//! never, without an end, or by closing the connection.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -148,8 +148,8 @@ impl std::fmt::Debug for HttpsServer {
 }
 
 impl HttpsServer {
-    /// Serves on a free port with a certificate. Certificates of clients are asked for, and have to be of `clients` if there are
-    /// some.
+    /// Serves on a free port with a certificate. Certificates of clients are asked for, and have to be of
+    /// `clients` if there are some.
     pub fn start(
         serving: &Pair,
         clients: Option<&Authority>,

@@ -1,8 +1,9 @@
-//! A small kubelet: it serves logs, commands, main processes and ports of containers over the real protocols, HTTP,
-//! SPDY/3.1 and WebSocket (`v4.channel.k8s.io`).
+//! A small kubelet: it serves logs, commands, main processes and ports of containers over the real protocols,
+//! HTTP, SPDY/3.1 and WebSocket (`v4.channel.k8s.io`).
 //!
-//! A command is run on this host, in the folder that the kubelet was started with; one with a terminal is told the size of that first. The main process of every container greets, and
-//! answers each line of its input in capitals. Ports are those of this host. Commands in a container `silent` are never answered.
+//! A command is run on this host, in the folder that the kubelet was started with; one with a terminal is
+//! told the size of that first. The main process of every container greets, and answers each line of its
+//! input in capitals. Ports are those of this host. Commands in a container `silent` are never answered.
 
 mod remote;
 mod spdy;
@@ -255,7 +256,8 @@ async fn channels(
     None
 }
 
-/// Three lines; when they are followed, another one each 50 ms for as long as the client reads, up to a hundred.
+/// Three lines; when they are followed, another one each 50 ms for as long as the client reads, up to a
+/// hundred.
 async fn logs(mut connection: Connection, request: &Request) -> Option<Connection> {
     if request.path.ends_with("/moved") {
         let answer =

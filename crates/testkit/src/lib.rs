@@ -1,7 +1,7 @@
 //! For end-to-end tests: the real server as a child process with a folder of its own, and the real clients.
 //!
-//! Everything stays on the loopback address, on ports the system picks; a server and its folder go away when their
-//! value is dropped. Paths of clients come from [`tool`].
+//! Everything stays on the loopback address, on ports the system picks; a server and its folder go away when
+//! their value is dropped. Paths of clients come from [`tool`].
 
 mod cli;
 mod etcd;
@@ -31,13 +31,14 @@ pub fn tool(name: &str) -> Result<PathBuf, xtask::tools::Error> {
     xtask::tools::path(name)
 }
 
-/// The server to test: the one that `KEELSON_BIN` names, or else `built`, which is what cargo built for the test.
+/// The server to test: the one that `KEELSON_BIN` names, or else `built`, which is what cargo built for the
+/// test.
 pub fn server_binary(built: &str) -> PathBuf {
     std::env::var_os("KEELSON_BIN").map_or_else(|| built.into(), PathBuf::from)
 }
 
-/// The server to test where cargo did not build one for the test: the one that `KEELSON_BIN` names, or else the one in
-/// `target/release`.
+/// The server to test where cargo did not build one for the test: the one that `KEELSON_BIN` names, or else
+/// the one in `target/release`.
 pub fn release_binary() -> PathBuf {
     std::env::var_os("KEELSON_BIN").map_or_else(|| xtask::target().join("release/keelson"), PathBuf::from)
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::http::{self, Target};
 use crate::{Error, Exit, Folder, Process, Signal};
 
-/// The token that [`Server::start`] makes valid, for a user `admin` of the group `system:masters`. Recorded exchanges have it
-/// in their headers.
+/// The token that [`Server::start`] makes valid, for a user `admin` of the group `system:masters`. Recorded
+/// exchanges have it in their headers.
 pub const TOKEN: &str = "admintoken";
 
 /// How long an answer may take.
@@ -17,10 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server, and what a client needs to be its administrator.
 ///
-/// For work on the tests themselves, three variables name a server to use in place of a new one: `KEELSON_TEST_SERVER`
-/// (`https://host:port`), `KEELSON_TEST_TOKEN` (an administrator's token), `KEELSON_TEST_CA` (the file with the
-/// authority of its certificate). The same tests can so be run against another implementation of the API, to see
-/// whether they ask for the right thing.
+/// For work on the tests themselves, three variables name a server to use in place of a new one:
+/// `KEELSON_TEST_SERVER` (`https://host:port`), `KEELSON_TEST_TOKEN` (an administrator's token),
+/// `KEELSON_TEST_CA` (the file with the authority of its certificate). The same tests can so be run against
+/// another implementation of the API, to see whether they ask for the right thing.
 #[derive(Debug)]
 pub struct Server {
     url: String,
@@ -132,7 +132,8 @@ impl Server {
         Ok(self.folder)
     }
 
-    /// Sends a request as its administrator, on a connection of its own: the status and the body of the answer.
+    /// Sends a request as its administrator, on a connection of its own: the status and the body of the
+    /// answer.
     pub fn text(&self, method: &str, path: &str, body: &str) -> Result<(u16, String), http::Error> {
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         self.send(method, path, kind, body)

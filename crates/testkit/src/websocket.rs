@@ -1,4 +1,5 @@
-//! A WebSocket client for the channels of remote commands and forwarded ports: each message starts with the number of its channel.
+//! A WebSocket client for the channels of remote commands and forwarded ports: each message starts with the
+//! number of its channel.
 
 use std::time::Duration;
 

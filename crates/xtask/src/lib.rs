@@ -1,11 +1,12 @@
 //! The project's own commands, and the one place that knows where the real clients and servers for tests are.
 //!
-//! `cargo xtask test` is everything that checks the project; [`tools::path`] is how a test finds `kubectl`. This crate
-//! depends on next to nothing, so that the first command of a newcomer is built in seconds.
+//! `cargo xtask test` is everything that checks the project; [`tools::path`] is how a test finds `kubectl`.
+//! This crate depends on next to nothing, so that the first command of a newcomer is built in seconds.
 
 pub mod command;
 pub mod licenses;
 pub mod test;
+pub mod texts;
 pub mod tools;
 
 use std::path::{Path, PathBuf};

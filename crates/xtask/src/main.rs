@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use xtask::{command, licenses, test, tools};
+use xtask::{command, licenses, test, texts, tools};
 
 const HELP: &str = "\
 cargo xtask COMMAND
@@ -14,6 +14,7 @@ cargo xtask COMMAND
                     those that want to be asked for. What is there already is left alone
   tools --list      the names
   golden FILE...    replays recorded exchanges against a server; see cargo xtask golden --help
+  texts             looks for what documents name, and for comments that are too wide
   licenses          holds the licence of every dependency to the allow-list
   help              this text
 ";
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         ["tools", names @ ..] => tools::install_named(names).map_err(|error| error.to_string()),
         ["golden", arguments @ ..] => golden(arguments),
         ["licenses"] => licenses::check().map_err(|error| error.to_string()).and_then(|line| say(&line)),
+        ["texts"] => texts::check().map_err(|error| error.to_string()).and_then(|line| say(&line)),
         ["help" | "--help" | "-h"] | [] => say(HELP),
         other => Err(format!("`{}` is not a command\n\n{HELP}", other.join(" "))),
     };

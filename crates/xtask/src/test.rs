@@ -1,14 +1,17 @@
 //! `cargo xtask test`: the steps, their order, and what they cost.
 //!
-//! The name of a test says when it runs. Tests in files named `tests/e2e_*.rs` start the real server and talk to it with
-//! real clients, or real etcd; tests whose own name begins with `slow_` take long on purpose: fuzzing, crashes, churn. Both run here, and
-//! not with `--fast` nor with a bare `cargo nextest run`. All other tests always run.
+//! The name of a test says when it runs. Tests in files named `tests/e2e_*.rs` start the real server and talk
+//! to it with real clients, or real etcd; tests whose own name begins with `slow_` take long on purpose:
+//! fuzzing, crashes, churn. Both run here, and not with `--fast` nor with a bare `cargo nextest run`. All
+//! other tests always run.
 //!
-//! All tests are built with one profile and one set of features, so that every dependency is compiled once for them;
-//! the end-to-end tests run the release build, which is what users run. An optimised profile for the slow tests would
-//! mean compiling everything a third time, and would lose the overflow and debug assertions that a fuzz test is for.
+//! All tests are built with one profile and one set of features, so that every dependency is compiled once
+//! for them; the end-to-end tests run the release build, which is what users run. An optimised profile for
+//! the slow tests would mean compiling everything a third time, and would lose the overflow and debug
+//! assertions that a fuzz test is for.
 //!
-//! The release build is begun first and goes on beside the steps that do not need it: its end is the work of one processor.
+//! The release build is begun first and goes on beside the steps that do not need it: its end is the work of
+//! one processor.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -17,7 +20,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::command::{self, Background, cargo};
-use crate::{licenses, tools};
+use crate::{licenses, texts, tools};
 
 /// How much is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +45,7 @@ enum Work {
 
 const STEPS: &[Step] = &[
     Step { name: "format", extent: Extent::Fast, work: Work::Run(format) },
+    Step { name: "texts", extent: Extent::Fast, work: Work::Run(check_texts) },
     Step { name: "clippy", extent: Extent::Fast, work: Work::Run(clippy) },
     Step { name: "licences", extent: Extent::Fast, work: Work::Run(check_licenses) },
     Step { name: "documentation", extent: Extent::Fast, work: Work::Run(documentation) },
@@ -111,6 +115,11 @@ fn check_licenses() -> Result<(), String> {
     Ok(())
 }
 
+fn check_texts() -> Result<(), String> {
+    say(&texts::check().map_err(|error| error.to_string())?);
+    Ok(())
+}
+
 fn documentation() -> Result<(), String> {
     show(
         cargo(crate::workspace())
@@ -152,8 +161,8 @@ impl Part {
         }
     }
 
-    /// The part in the words of `cargo test`, which knows substrings only: a test with `slow_` inside its name counts as
-    /// slow, so that none is left out.
+    /// The part in the words of `cargo test`, which knows substrings only: a test with `slow_` inside its
+    /// name counts as slow, so that none is left out.
     fn arguments(self, files: &[String]) -> Vec<String> {
         let (end_to_end, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.starts_with("e2e_"));
         let (kinds, files) = match self {

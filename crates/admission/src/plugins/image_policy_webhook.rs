@@ -1,7 +1,7 @@
 //! `ImagePolicyWebhook`: another server decides about the images of pods.
 //!
-//! Its configuration is a file of its own form: `imagePolicy`, with the kubeconfig of the server, how long answers count, and what
-//! happens when it does not answer.
+//! Its configuration is a file of its own form: `imagePolicy`, with the kubeconfig of the server, how long
+//! answers count, and what happens when it does not answer.
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};

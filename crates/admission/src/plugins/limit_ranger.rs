@@ -1,5 +1,5 @@
-//! `LimitRanger`: containers get the default requests and limits of the limit ranges of their namespace, and containers, pods and
-//! claims keep within their bounds.
+//! `LimitRanger`: containers get the default requests and limits of the limit ranges of their namespace, and
+//! containers, pods and claims keep within their bounds.
 
 mod range;
 #[cfg(test)]
@@ -31,8 +31,8 @@ impl Builtin for LimitRanger {
     }
 }
 
-/// Whether limit ranges have a say: the resources of a pod change when it is made and when it is resized. What is being deleted
-/// is left alone.
+/// Whether limit ranges have a say: the resources of a pod change when it is made and when it is resized.
+/// What is being deleted is left alone.
 fn concerns(attributes: &Attributes<'_>) -> bool {
     let is_update = attributes.operation == Operation::Update;
     let is_limited = match attributes.subresource {

@@ -1,4 +1,5 @@
-//! `NamespaceLifecycle`: objects are made in namespaces that exist and are not terminating, and the system's namespaces stay.
+//! `NamespaceLifecycle`: objects are made in namespaces that exist and are not terminating, and the system's
+//! namespaces stay.
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin};

@@ -1,7 +1,7 @@
 //! `NodeRestriction`: a kubelet changes its own node, the pods that run there, and little else.
 //!
-//! It restricts requests of nodes alone ([`auth::User::as_node`]). The gate `RecoverVolumeExpansionFailure` is taken at its
-//! default, which is on.
+//! It restricts requests of nodes alone ([`auth::User::as_node`]). The gate `RecoverVolumeExpansionFailure`
+//! is taken at its default, which is on.
 
 mod audience;
 mod nodes;
@@ -125,7 +125,8 @@ impl NodeRestriction {
         })
     }
 
-    /// A token for one of the node's pods. Whether the pod asks for the audience may depend on the authorizer.
+    /// A token for one of the node's pods. Whether the pod asks for the audience may depend on the
+    /// authorizer.
     fn admit_token<'a>(&'a self, request: NodeRequest<'a>) -> Deferred<'a, Result<(), Status>> {
         let pod = match self.pod_of_token(&request) {
             Ok(pod) => pod,

@@ -1,5 +1,5 @@
-//! `OwnerReferencesPermissionEnforcement`: whoever changes the owners of an object may delete it, and whoever makes it block the
-//! deletion of an owner may set finalizers on that owner.
+//! `OwnerReferencesPermissionEnforcement`: whoever changes the owners of an object may delete it, and whoever
+//! makes it block the deletion of an owner may set finalizers on that owner.
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};

@@ -1,7 +1,7 @@
 //! `PodNodeSelector`: pods go to the nodes that their namespace, or the configuration, selects.
 //!
-//! The configuration is a map at `podNodeSelectorPluginConfig`: `clusterDefaultNodeSelector` for namespaces without the annotation,
-//! and by the name of a namespace all labels that its pods may select nodes by.
+//! The configuration is a map at `podNodeSelectorPluginConfig`: `clusterDefaultNodeSelector` for namespaces
+//! without the annotation, and by the name of a namespace all labels that its pods may select nodes by.
 
 use super::errors::without_reason;
 use super::{Builtin, Parts, pod};

@@ -1,7 +1,8 @@
 //! `PodSecurity`: pods keep to the level that the labels of their namespace ask for.
 //!
-//! What is enforced refuses pods; workloads that make pods are only warned of. A namespace that begins to enforce more is told which
-//! of its pods would violate that. What violates the level that is audited goes to the server's log.
+//! What is enforced refuses pods; workloads that make pods are only warned of. A namespace that begins to
+//! enforce more is told which of its pods would violate that. What violates the level that is audited goes to
+//! the server's log.
 
 mod checks;
 mod config;
@@ -107,7 +108,8 @@ impl PodSecurity {
         ))
     }
 
-    /// What the pods of a namespace would violate. One pod of each controller is looked at first, then the others.
+    /// What the pods of a namespace would violate. One pod of each controller is looked at first, then the
+    /// others.
     async fn check_pods(&self, namespace: &str, enforce: LevelVersion) -> Vec<String> {
         let deadline = Instant::now() + LONGEST;
         let query = Query::new(Freshness::Any, Filter::namespace(namespace));

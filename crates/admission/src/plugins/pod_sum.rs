@@ -3,8 +3,9 @@
 use super::resource_list::ResourceList;
 use schema::views::core::v1::{Container, PodSpec};
 
-/// The sum of the containers that run together, or, if that is more, of an init container and the sidecars that are started before
-/// it. `running` says what a container has that goes on, `once` what an init container has that ends.
+/// The sum of the containers that run together, or, if that is more, of an init container and the sidecars
+/// that are started before it. `running` says what a container has that goes on, `once` what an init
+/// container has that ends.
 pub(super) fn sum<'a>(
     spec: PodSpec<'a>,
     running: impl Fn(Container<'a>) -> ResourceList,

@@ -1,4 +1,5 @@
-//! `PodTolerationRestriction`: the pods of a namespace get its default tolerations, and have no others than it allows.
+//! `PodTolerationRestriction`: the pods of a namespace get its default tolerations, and have no others than
+//! it allows.
 
 use super::errors::without_reason;
 use super::tolerations::{self, Cover, Toleration};

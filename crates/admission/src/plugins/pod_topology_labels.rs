@@ -1,4 +1,5 @@
-//! `PodTopologyLabels`: pods get the zone and the region of their node as labels, behind the gate `PodTopologyLabelsAdmission`.
+//! `PodTopologyLabels`: pods get the zone and the region of their node as labels, behind the gate
+//! `PodTopologyLabelsAdmission`.
 
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Operation, Plugin};

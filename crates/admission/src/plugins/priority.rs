@@ -1,4 +1,5 @@
-//! `Priority`: a pod gets the number and the preemption policy of its priority class, and at most one class is the default.
+//! `Priority`: a pod gets the number and the preemption policy of its priority class, and at most one class
+//! is the default.
 
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Known, Operation, Plugin, Reservation};

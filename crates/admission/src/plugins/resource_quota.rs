@@ -1,8 +1,8 @@
 //! `ResourceQuota`: what the objects of a namespace use in all stays within the quotas of the namespace.
 //!
-//! A write is charged before it is committed: what is used of each quota that applies is raised by a conditional update of the quota's
-//! status. A write that fails later stays charged, as in the reference, until its namespace is counted again
-//! ([`Quotas::recompute`]).
+//! A write is charged before it is committed: what is used of each quota that applies is raised by a
+//! conditional update of the quota's status. A write that fails later stays charged, as in the reference,
+//! until its namespace is counted again ([`Quotas::recompute`]).
 
 mod check;
 mod configuration;

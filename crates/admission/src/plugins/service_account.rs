@@ -1,4 +1,5 @@
-//! `ServiceAccount`: every pod runs as a service account that exists, and gets its token and its image pull secrets.
+//! `ServiceAccount`: every pod runs as a service account that exists, and gets its token and its image pull
+//! secrets.
 
 mod secrets;
 #[cfg(test)]
@@ -23,7 +24,8 @@ const DEFAULT: &str = "default";
 /// The annotation of an account whose pods may use no secrets but those that it names.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// How often a missing default account is looked for, and how long the pauses are: a controller makes it soon after the namespace.
+/// How often a missing default account is looked for, and how long the pauses are: a controller makes it soon
+/// after the namespace.
 const LOOKS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(30);
 

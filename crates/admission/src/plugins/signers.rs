@@ -6,7 +6,8 @@ use object::Value;
 use object::quote::quote;
 use schema::Status;
 
-/// Refuses a write whose author may not do `verb` for a signer. `action` says it to the author: `approve requests with`.
+/// Refuses a write whose author may not do `verb` for a signer. `action` says it to the author: `approve
+/// requests with`.
 pub(super) async fn check(
     authorizer: &Authorizer,
     attributes: &Attributes<'_>,

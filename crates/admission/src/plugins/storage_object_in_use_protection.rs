@@ -1,4 +1,5 @@
-//! `StorageObjectInUseProtection`: volumes and claims get a finalizer, which a controller takes away when nobody uses them.
+//! `StorageObjectInUseProtection`: volumes and claims get a finalizer, which a controller takes away when
+//! nobody uses them.
 
 use super::{Builtin, Gates, Parts};
 use crate::{Attributes, Operation, Plugin};

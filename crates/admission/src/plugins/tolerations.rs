@@ -64,7 +64,8 @@ impl<'a> Toleration<'a> {
     }
 }
 
-/// Tolerations by what they tolerate, to find one that tolerates all that another does without a look at each.
+/// Tolerations by what they tolerate, to find one that tolerates all that another does without a look at
+/// each.
 #[derive(Default)]
 pub(super) struct Cover<'a> {
     all: HashSet<Toleration<'a>>,

@@ -1,4 +1,5 @@
-//! Circuit breakers: a webhook that failed often in a row is left alone for a while, so that requests do not wait for it.
+//! Circuit breakers: a webhook that failed often in a row is left alone for a while, so that requests do not
+//! wait for it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -6,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a breaker stays open. One request may try after that; the others go on as if it was open until that one has succeeded.
+/// How long a breaker stays open. One request may try after that; the others go on as if it was open until
+/// that one has succeeded.
 const OPEN: Duration = Duration::from_secs(10);
 /// How long failures count of a webhook that nothing asks any more.
 const FORGOTTEN: Duration = Duration::from_secs(600);

@@ -97,8 +97,9 @@ impl Webhooks {
         outcome
     }
 
-    /// What becomes of a request, and of others, after a webhook that was asked at `start` did not let it pass: nothing if its failures
-    /// are ignored. The log says which webhook it was, how long it took, and why.
+    /// What becomes of a request, and of others, after a webhook that was asked at `start` did not let it
+    /// pass: nothing if its failures are ignored. The log says which webhook it was, how long it took, and
+    /// why.
     pub(super) fn refusal(
         &self,
         webhook: &Webhook,

@@ -1,7 +1,8 @@
-//! The match conditions of a webhook: expressions over the request, all of which have to hold for it to be asked.
+//! The match conditions of a webhook: expressions over the request, all of which have to hold for it to be
+//! asked.
 //!
-//! Expressions cannot be evaluated yet, which counts as an error of each of them: it refuses the request if the webhook's failure
-//! policy is `Fail`, and skips the webhook if it is `Ignore`.
+//! Expressions cannot be evaluated yet, which counts as an error of each of them: it refuses the request if
+//! the webhook's failure policy is `Fail`, and skips the webhook if it is `Ignore`.
 
 use super::configuration::FailurePolicy;
 use schema::view::Items;

@@ -1,7 +1,8 @@
 //! Which webhooks are asked about a write.
 //!
-//! Rules come first, because they decide for most webhooks without a look at anything else. What the reference finds out in
-//! another order has the same outcome: a webhook that its rules or a selector leave out is left out, whatever else is wrong.
+//! Rules come first, because they decide for most webhooks without a look at anything else. What the
+//! reference finds out in another order has the same outcome: a webhook that its rules or a selector leave
+//! out is left out, whatever else is wrong.
 
 use super::configuration::{Configuration, MatchPolicy, Webhook};
 use super::rules;
@@ -170,7 +171,8 @@ impl Labels for ObjectLabels<'_> {
     }
 }
 
-/// Whether a write is about a configuration of webhooks or a policy, which no webhook is asked about, so that each can be mended.
+/// Whether a write is about a configuration of webhooks or a policy, which no webhook is asked about, so that
+/// each can be mended.
 pub(crate) fn is_exempt(attributes: &Attributes<'_>) -> bool {
     attributes.resource.group == "admissionregistration.k8s.io"
         && matches!(

@@ -1,4 +1,5 @@
-//! Webhooks behind real connections: what they are asked, what their answers do, and servers that do what servers should not.
+//! Webhooks behind real connections: what they are asked, what their answers do, and servers that do what
+//! servers should not.
 
 use super::*;
 use crate::testing::{Fixture, Write};

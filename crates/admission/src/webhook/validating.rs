@@ -17,7 +17,8 @@ use tokio::time::Instant;
 pub struct ValidatingAdmissionWebhook(Webhooks);
 
 impl ValidatingAdmissionWebhook {
-    /// Asks all webhooks, and waits for all. Of several refusals the first that came counts, as in the reference.
+    /// Asks all webhooks, and waits for all. Of several refusals the first that came counts, as in the
+    /// reference.
     async fn dispatch(
         &self,
         matched: Vec<Matched>,

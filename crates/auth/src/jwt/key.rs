@@ -157,7 +157,8 @@ impl PublicKey {
         }
     }
 
-    /// Whether a signature, in base64, is that of a message. An algorithm that does not fit the key verifies nothing.
+    /// Whether a signature, in base64, is that of a message. An algorithm that does not fit the key verifies
+    /// nothing.
     pub(super) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &str) -> bool {
         let by_library = |algorithm| {
             jsonwebtoken::crypto::verify(signature, message, &self.decoding, algorithm).unwrap_or(false)
@@ -241,7 +242,8 @@ impl KeySet {
         Self(keys)
     }
 
-    /// The keys of a PEM text: public keys, the public halves of private keys, and those of certificates. Other parts are left out.
+    /// The keys of a PEM text: public keys, the public halves of private keys, and those of certificates.
+    /// Other parts are left out.
     pub fn from_pem(text: &[u8]) -> Result<Self, InvalidKey> {
         let keys = Pem::iter_from_buffer(text).flatten().filter_map(|block| {
             let der = block.contents.as_slice();
@@ -279,7 +281,8 @@ impl KeySet {
         self.0.iter().filter(move |key| key_id.is_empty() || key.id == key_id)
     }
 
-    /// The algorithms that the server signs with where it has the private keys, each once, in the order of their names.
+    /// The algorithms that the server signs with where it has the private keys, each once, in the order of
+    /// their names.
     pub fn algorithms(&self) -> Vec<Algorithm> {
         let mut algorithms: Vec<_> = self.0.iter().map(PublicKey::algorithm).collect();
         algorithms.sort_unstable();

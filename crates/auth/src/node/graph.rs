@@ -1,7 +1,9 @@
-//! Which objects each node needs: those that pods bound to it refer to, and those that the volumes of their claims refer to.
+//! Which objects each node needs: those that pods bound to it refer to, and those that the volumes of their
+//! claims refer to.
 //!
 //! 1. An object has a number while something refers to it. References are numbers, not names.
-//! 2. A change of a pod, a volume or an attachment costs what it refers to, and nothing of a removed one is left.
+//! 2. A change of a pod, a volume or an attachment costs what it refers to, and nothing of a removed one is
+//!    left.
 
 #[cfg(test)]
 mod content;

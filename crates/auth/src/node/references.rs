@@ -165,8 +165,8 @@ pub(super) fn of_volume(entry: &Entry) -> Result<Option<VolumeReferences>, Error
     Ok(Some(VolumeReferences { claim: (claim.namespace().into(), claim.name().into()), secrets }))
 }
 
-/// The namespaces and names of the secrets of a volume that nodes may see. Old volumes have no namespace there: it is that of their
-/// claim.
+/// The namespaces and names of the secrets of a volume that nodes may see. Old volumes have no namespace
+/// there: it is that of their claim.
 fn secrets_of_volume<'a>(spec: v1::PersistentVolumeSpec<'a>, of_claim: &'a str) -> Vec<(&'a str, &'a str)> {
     let given = |secret: v1::SecretReference<'a>| (secret.namespace(), secret.name());
     let or_of_claim = |secret: v1::SecretReference<'a>| match given(secret) {

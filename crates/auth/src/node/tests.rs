@@ -23,8 +23,8 @@ impl Fixture {
         self.put("pods", key, &format!(r#""spec":{{"nodeName":"{node}",{spec}}}"#)).await;
     }
 
-    /// The decision on a request of a node: `allow`, or the reason why not. The path is `resource[/subresource][.group]`, the object
-    /// `[namespace/]name`, without a name `namespace/`.
+    /// The decision on a request of a node: `allow`, or the reason why not. The path is
+    /// `resource[/subresource][.group]`, the object `[namespace/]name`, without a name `namespace/`.
     fn ask(&self, node: &str, verb: &'static str, path: &str, object: &str) -> String {
         self.ask_selecting(node, verb, path, object, "")
     }

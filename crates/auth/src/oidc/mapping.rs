@@ -28,7 +28,8 @@ pub struct Mappings {
 }
 
 impl Mappings {
-    /// The user of a token whose claims are verified, or what is wrong with them. The texts are those of the reference.
+    /// The user of a token whose claims are verified, or what is wrong with them. The texts are those of the
+    /// reference.
     pub(super) fn user(&self, claims: &Claims) -> Result<User, String> {
         let user = User {
             name: self.username(claims)?,

@@ -1,9 +1,10 @@
 //! What an issuer says of itself: its discovery document and its keys.
 //!
 //! 1. **One question at a time.** Tokens that need new keys wait for the same answer.
-//! 2. **At most one question a second**, whatever tokens name. After an answer that cannot be used the pauses grow, and until the
-//!    next question tokens with unknown keys are refused at once.
-//! 3. **Keys stay** until the issuer gives others: an issuer that does not answer takes nothing from tokens with known keys.
+//! 2. **At most one question a second**, whatever tokens name. After an answer that cannot be used the pauses
+//!    grow, and until the next question tokens with unknown keys are refused at once.
+//! 3. **Keys stay** until the issuer gives others: an issuer that does not answer takes nothing from tokens
+//!    with known keys.
 
 use crate::jwt::KeySet;
 use http::{StatusCode, Uri};
@@ -76,8 +77,8 @@ struct Failure {
 }
 
 impl Provider {
-    /// Looks for the discovery document of an issuer until it is there. `discovery_url` is its address if that does not follow
-    /// from the issuer.
+    /// Looks for the discovery document of an issuer until it is there. `discovery_url` is its address if
+    /// that does not follow from the issuer.
     pub(super) fn start(
         issuer: &str,
         discovery_url: Option<&str>,
@@ -119,7 +120,7 @@ impl Provider {
         self.inner.state().keys_url.as_ref().map(drop).map_err(Clone::clone)
     }
 
-    /// The keys at hand, which may be none yet; `None` before the discovery document was found.
+    /// The known keys, which may be none yet; `None` before the discovery document was found.
     pub(super) fn keys(&self) -> Option<Arc<KeySet>> {
         let state = self.inner.state();
         state.keys_url.is_ok().then(|| state.keys.clone())

@@ -1,4 +1,5 @@
-//! What makes a token of an issuer valid: audience, times, algorithm and signature, in the order of the reference.
+//! What makes a token of an issuer valid: audience, times, algorithm and signature, in the order of the
+//! reference.
 
 use super::mapping::{mismatch, text};
 use super::provider::Provider;
@@ -27,7 +28,7 @@ pub(super) struct Verifier {
     algorithms: Vec<Algorithm>,
 }
 
-/// What the keys at hand say of a token.
+/// What the known keys say of a token.
 pub(super) enum Checked {
     /// Its claims count.
     Verified(Claims),
@@ -46,12 +47,12 @@ impl Verifier {
         self.provider.health()
     }
 
-    /// The keys at hand, which may be none yet; `None` before the issuer's server was found.
+    /// The known keys, which may be none yet; `None` before the issuer's server was found.
     pub(super) fn keys(&self) -> Option<Arc<KeySet>> {
         self.provider.keys()
     }
 
-    /// Refuses a token, or tries the keys at hand.
+    /// Refuses a token, or tries the known keys.
     pub(super) fn check(&self, token: Unverified<'_>, keys: &KeySet, now: i64) -> Result<Checked, String> {
         self.check_claims(token.unverified_claims(), now)?;
         let algorithm = token.algorithm_name();
@@ -81,7 +82,7 @@ impl Verifier {
         self.check_audiences(claims.ok_or_else(unverified)?)
     }
 
-    /// Verifies a token, with the help of the issuer if the keys at hand do not.
+    /// Verifies a token, with the help of the issuer if the known keys do not.
     pub(super) async fn verify(&self, token: &str, keys: &Arc<KeySet>) -> Result<Claims, String> {
         let unverified = Unverified::parse(token).ok_or("oidc: malformed jwt")?;
         match self.check(unverified, keys, Time::now().unix())? {

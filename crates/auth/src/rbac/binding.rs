@@ -67,8 +67,8 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// A subject that requests can have. A service account without a namespace is in that of the binding; in a cluster role binding
-    /// it is nobody.
+    /// A subject that requests can have. A service account without a namespace is in that of the binding; in
+    /// a cluster role binding it is nobody.
     pub(super) fn read(subject: v1::Subject<'_>, binding_namespace: &str) -> Option<Self> {
         let name = Text::from(subject.name());
         match subject.kind() {

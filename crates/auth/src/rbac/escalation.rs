@@ -8,8 +8,8 @@ use object::Text;
 use object::quote::Quoted;
 use std::collections::{BTreeSet, HashMap};
 
-/// The most combinations of group, resource, verb and name that the rules of one role may have for the comparison with what a user
-/// holds: a rule of a thousand bytes can have a million of them.
+/// The most combinations of group, resource, verb and name that the rules of one role may have for the
+/// comparison with what a user holds: a rule of a thousand bytes can have a million of them.
 const MOST_PARTS: usize = 100_000;
 
 /// What a user holds in a namespace.
@@ -60,7 +60,8 @@ impl Held {
     }
 }
 
-/// The parts of wanted rules that no held rule covers: each has one verb, and one group, resource and name, or one path.
+/// The parts of wanted rules that no held rule covers: each has one verb, and one group, resource and name,
+/// or one path.
 pub fn uncovered(held: &[&PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
     let mut missing = Vec::new();
     for rule in wanted.iter().filter(|rule| !held.iter().any(|held| covers_all(held, rule))) {

@@ -1,8 +1,8 @@
 //! The index: from users and groups to what bindings give them, and from roles to their rules.
 //!
 //! 1. A change of one binding touches the lists of its subjects; a change of a role touches the role alone.
-//! 2. The grants of a subject are in the order of (hash of the namespace, namespace, name of the binding), so those of a namespace are
-//!    next to each other, and found without a look at any other.
+//! 2. The grants of a subject are in the order of (hash of the namespace, namespace, name of the binding), so
+//!    those of a namespace are next to each other, and found without a look at any other.
 
 use super::binding::{Binding, Grant, RoleRef, Subject};
 use super::policy::{PolicyRule, PolicyRules, Request};
@@ -136,7 +136,8 @@ impl Index {
         self.roles.find(role, binding_namespace)
     }
 
-    /// The first grant that allows a request: of cluster role bindings, then of role bindings in the namespace; by name.
+    /// The first grant that allows a request: of cluster role bindings, then of role bindings in the
+    /// namespace; by name.
     pub(super) fn search(&self, user: &User, namespace: &str, request: &Request<'_>) -> Search<'_> {
         let mut unresolved = false;
         for namespace in scopes(namespace) {

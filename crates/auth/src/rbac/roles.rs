@@ -1,4 +1,5 @@
-//! The rules of roles, each with a number by which grants refer to it: a decision finds them without a look-up by name.
+//! The rules of roles, each with a number by which grants refer to it: a decision finds them without a
+//! look-up by name.
 //!
 //! A number is in use while the role exists or a grant refers to it.
 

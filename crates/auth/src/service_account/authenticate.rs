@@ -16,7 +16,8 @@ use schema::{Limits, Shape, json};
 use std::fmt;
 use std::sync::Arc;
 
-/// How much clocks may differ, and for how many seconds a deleted object that is still there keeps its tokens.
+/// How much clocks may differ, and for how many seconds a deleted object that is still there keeps its
+/// tokens.
 const LEEWAY: i64 = 60;
 const DAY: i64 = 24 * 60 * 60;
 
@@ -246,7 +247,8 @@ impl ServiceAccountTokens {
         Ok(TokenIdentity { warning, ..TokenIdentity::new(user, audiences) })
     }
 
-    /// How the Secret of a legacy token was made, if it is there and has the token, for an account that is there.
+    /// How the Secret of a legacy token was made, if it is there and has the token, for an account that is
+    /// there.
     fn look_up_legacy(
         &self,
         token: &str,

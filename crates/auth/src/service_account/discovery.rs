@@ -1,4 +1,5 @@
-//! The documents by which others verify the tokens of this server's service accounts: OpenID Connect discovery.
+//! The documents by which others verify the tokens of this server's service accounts: OpenID Connect
+//! discovery.
 
 use crate::jwt::KeySet;
 use schema::json;
@@ -33,7 +34,8 @@ impl Discovery {
     /// How long the documents may be kept by others, in seconds.
     pub const MAX_AGE: u32 = 3600;
 
-    /// The documents of an issuer. `external` is the address of the server, unless the address of the keys is given.
+    /// The documents of an issuer. `external` is the address of the server, unless the address of the keys is
+    /// given.
     pub fn new(
         issuer: &str,
         keys_uri: Option<&str>,

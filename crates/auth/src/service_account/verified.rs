@@ -13,7 +13,8 @@ const LONGEST: usize = 8 << 10;
 /// A token: only a digest of it is kept.
 type Digest = [u8; 32];
 
-/// Tokens in two generations: when the new one is full it becomes the old one, whose tokens go if they were not used since.
+/// Tokens in two generations: when the new one is full it becomes the old one, whose tokens go if they were
+/// not used since.
 #[derive(Default)]
 pub(super) struct Tokens(Mutex<Generations>);
 

@@ -1,9 +1,10 @@
 //! What it costs to wake tasks as such: the shape of a fan-out without a cache.
 //!
-//! Writers hand their changes to one task, as they do to the store; it wakes the watchers, and answers the writers. A watcher
-//! counts, and sleeps again: it reads nothing, looks at nothing that others change, and takes no lock. A writer is busy for the
-//! time that a change takes in the cache, so that threads fall asleep as they do there. What a fan-out costs beyond this
-//! is the cache; this is the runtime's part, and the system's.
+//! Writers hand their changes to one task, as they do to the store; it wakes the watchers, and answers the
+//! writers. A watcher counts, and sleeps again: it reads nothing, looks at nothing that others change, and
+//! takes no lock. A writer is busy for the time that a change takes in the cache, so that threads fall asleep
+//! as they do there. What a fan-out costs beyond this is the cache; this is the runtime's part, and the
+//! system's.
 
 use super::{
     Failure, cost, micros,
@@ -24,7 +25,8 @@ use tokio::{
 
 type Answer = oneshot::Sender<()>;
 
-/// The additional processor time of so many watchers for one change, in microseconds, if a change takes `busy` without any.
+/// The additional processor time of so many watchers for one change, in microseconds, if a change takes
+/// `busy` without any.
 pub(super) fn wake_ups(
     runtime: &Runtime,
     changes: Changes,

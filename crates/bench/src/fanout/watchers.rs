@@ -1,8 +1,10 @@
-//! Changes to watchers: many of the same, a thousand of a node each, and ten thousand to whom nothing happens.
+//! Changes to watchers: many of the same, a thousand of a node each, and ten thousand to whom nothing
+//! happens.
 //!
-//! The cost of a change for its watchers is the processor time of the whole process with them, less that of the same changes
-//! without any. On all threads that includes waking one of them; on one thread there is no other to wake, so that what is left
-//! is the work. Beside it is the cost of waking tasks for each change in the same setting.
+//! The cost of a change for its watchers is the processor time of the whole process with them, less that of
+//! the same changes without any. On all threads that includes waking one of them; on one thread there is no
+//! other to wake, so that what is left is the work. Beside it is the cost of waking tasks for each change in
+//! the same setting.
 
 use super::{
     Failure, NODES, Pod, Size, again, bare, change, cost, micros, millis, pods_of, put, small, write,
@@ -35,8 +37,8 @@ pub(super) const REST: Duration = Duration::from_millis(60);
 /// How changes follow each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// Each waits until all watchers have delivered the one before, and some time more: watchers are woken for each, and with
-    /// few of them most of the cost is that of a sleeping thread.
+    /// Each waits until all watchers have delivered the one before, and some time more: watchers are woken
+    /// for each, and with few of them most of the cost is that of a sleeping thread.
     OneByOne,
     /// As fast as one writer can, which waits for each to be committed.
     OneWriter,
@@ -61,10 +63,11 @@ impl Pace {
 /// How a watcher takes its events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Each event by itself, as the pieces of its JSON where they lie: what a watcher with selectors of its own costs before it
-    /// copies them.
+    /// Each event by itself, as the pieces of its JSON where they lie: what a watcher with selectors of its
+    /// own costs before it copies them.
     Pieces,
-    /// As the lines that one of all has written, where there are several: what watchers of the same cost, copy and all.
+    /// As the lines that one of all has written, where there are several: what watchers of the same cost,
+    /// copy and all.
     Written,
 }
 
@@ -151,8 +154,8 @@ impl FanoutWork {
     }
 }
 
-/// Changes to many watchers of everything. Each round begins after the same rest, which threads, caches and the allocator make
-/// use of.
+/// Changes to many watchers of everything. Each round begins after the same rest, which threads, caches and
+/// the allocator make use of.
 pub(super) fn fan_out(runtime: &Runtime, work: FanoutWork) -> Result<Row, Failure> {
     let FanoutWork { watchers, pace, way } = work;
     // What few watchers cost is little beside the changes themselves: it takes many looks to see it.
@@ -216,8 +219,9 @@ pub(super) struct Compared {
     error: f64,
 }
 
-/// Of four rounds, two are with watchers, each time others of them: equal rounds differ by what came before them, and by what
-/// comes around every few of them. The figures are means of the middle half of what such four came to.
+/// Of four rounds, two are with watchers, each time others of them: equal rounds differ by what came before
+/// them, and by what comes around every few of them. The figures are means of the middle half of what such
+/// four came to.
 pub(super) fn compare(
     fours: usize,
     mut round: impl FnMut(bool) -> Result<f64, Failure>,

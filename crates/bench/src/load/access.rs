@@ -1,5 +1,5 @@
-//! Where a server is, how to recognise it, and how to be let in: from the command line and from a kubeconfig, which the
-//! command line overrides.
+//! Where a server is, how to recognise it, and how to be let in: from the command line and from a kubeconfig,
+//! which the command line overrides.
 
 use super::settings::Server;
 use base64::{Engine as _, engine::general_purpose::STANDARD};

@@ -1,7 +1,7 @@
 //! Connections to one server: HTTP/1.1 or HTTP/2 over TLS, each used for one request at a time.
 //!
-//! As little as possible happens here, so that the client is not what is measured: bodies are counted and dropped
-//! unless somebody wants them, and nothing is parsed.
+//! As little as possible happens here, so that the client is not what is measured: bodies are counted and
+//! dropped unless somebody wants them, and nothing is parsed.
 
 use super::{access::Access, settings::Protocol};
 use bytes::Bytes;

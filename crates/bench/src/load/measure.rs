@@ -1,4 +1,5 @@
-//! Makes requests on some connections at once, and says what they took: of the server's CPU, and of everybody's time.
+//! Makes requests on some connections at once, and says what they took: of the server's CPU, and of
+//! everybody's time.
 
 use super::{
     client::{Connection, Endpoint},
@@ -32,7 +33,8 @@ pub(crate) struct Processes {
 pub(crate) enum Members {
     /// These; without any, what they take is not known.
     Given(Vec<u32>),
-    /// One that was started here, with the children that it has at the time. One that ends takes its CPU time along.
+    /// One that was started here, with the children that it has at the time. One that ends takes its CPU time
+    /// along.
     Family(u32),
 }
 

@@ -44,8 +44,8 @@ impl Plan {
         })
     }
 
-    /// The uid of the config map [`OWNER`](Self::OWNER), which owns the pods: one that exists, so that a server which
-    /// collects garbage leaves them alone.
+    /// The uid of the config map [`OWNER`](Self::OWNER), which owns the pods: one that exists, so that a
+    /// server which collects garbage leaves them alone.
     pub(crate) fn owned_by(&mut self, uid: &str) {
         self.pod = self.pod.replace(Self::UID, uid).into();
     }
@@ -118,8 +118,8 @@ fn pod_name(number: usize) -> String {
     format!("web-7d9f8b6c5-{number:05}")
 }
 
-/// The pod of the sample as a controller sends it: without what the server and the kubelet fill in, on no node, and
-/// without the variables, whose managed fields would take it past 5.4 kB.
+/// The pod of the sample as a controller sends it: without what the server and the kubelet fill in, on no
+/// node, and without the variables, whose managed fields would take it past 5.4 kB.
 fn template() -> Result<Value, Failure> {
     let mut pod: Value = serde_json::from_str(POD)?;
     let object = pod.as_object_mut().ok_or("the sample is no object")?;

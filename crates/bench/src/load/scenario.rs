@@ -1,5 +1,5 @@
-//! What is measured: one row of [`ALL`] each, in the order in which they run. The requests are the same for every
-//! server; what they are about comes from [`Plan`].
+//! What is measured: one row of [`ALL`] each, in the order in which they run. The requests are the same for
+//! every server; what they are about comes from [`Plan`].
 
 use super::{
     client::{Call, JSON},
@@ -44,7 +44,8 @@ pub(crate) struct Work {
     pub(crate) prepare: Vec<Call>,
     /// The request of a number.
     pub(crate) call: Box<dyn Fn(usize) -> Call + Send + Sync>,
-    /// If there is one, the request after the last is made before all others, unmeasured, and its answer is checked.
+    /// If there is one, the request after the last is made before all others, unmeasured, and its answer is
+    /// checked.
     pub(crate) check: Option<Check>,
 }
 

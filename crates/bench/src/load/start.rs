@@ -28,7 +28,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The longest that it may take to end before it is made to.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// Between two looks whether it is ready, at least; and for one that takes long, this part of the time it has had.
+/// Between two looks whether it is ready, at least; and for one that takes long, this part of the time it has
+/// had.
 const PAUSE: Duration = Duration::from_millis(1);
 const PART: u32 = 100;
 

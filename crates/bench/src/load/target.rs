@@ -1,8 +1,8 @@
 //! A server under load, with the namespace that this run made in it.
 //!
 //! 1. What a run makes lies in one namespace of its own, and goes away at the end: see [`Target::clean_up`].
-//! 2. A namespace is made, and pods are created, when the first scenario needs them; if that fails, every scenario that
-//!    needs them fails with the same reason.
+//! 2. A namespace is made, and pods are created, when the first scenario needs them; if that fails, every
+//!    scenario that needs them fails with the same reason.
 
 use super::{
     access::Access,
@@ -125,7 +125,8 @@ impl Target {
         Drive::prepare(&self.endpoint, work).await?.run(&self.processes).await
     }
 
-    /// The namespace, with what pods need in it: a service account, unless the server makes it, and their owner.
+    /// The namespace, with what pods need in it: a service account, unless the server makes it, and their
+    /// owner.
     async fn make_namespace(&mut self) -> Result<(), Failure> {
         let mut connection = self.endpoint.connect().await?;
         let namespace = json!({"metadata": {"name": self.plan.namespace}});
@@ -151,8 +152,8 @@ impl Target {
         }
         let path = format!("/api/v1/namespaces/{}", self.plan.namespace);
         let mut connection = self.endpoint.connect().await?;
-        // One by one, which is more than the deletion of a collection may have time for. What is left, because this was
-        // interrupted or something was refused, is for that.
+        // One by one, which is more than the deletion of a collection may have time for. What is left,
+        // because this was interrupted or something was refused, is for that.
         if let Stage::Present = self.pods {
             self.unload().await.ok();
         }

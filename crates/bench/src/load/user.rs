@@ -1,7 +1,8 @@
-//! Reads of pods by the client that was given, which is the administrator, and by a user with a role, in turn.
+//! Reads of pods by the client that was given, which is the administrator, and by a user with a role, in
+//! turn.
 //!
-//! The rounds take turns, so that what else the machine does hits both alike. The difference is what the permission of the user
-//! costs.
+//! The rounds take turns, so that what else the machine does hits both alike. The difference is what the
+//! permission of the user costs.
 
 use super::{
     client::{Call, Endpoint},

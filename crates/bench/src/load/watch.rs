@@ -1,6 +1,7 @@
 //! Changes of pods to many watchers.
 //!
-//! The same changes are made twice: without watchers, and with many. The difference is what the watchers cost.
+//! The same changes are made twice: without watchers, and with many. The difference is what the watchers
+//! cost.
 
 use super::{
     client::{Call, Endpoint},

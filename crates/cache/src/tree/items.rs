@@ -1,7 +1,8 @@
 //! The items of a node, and the first bytes of their keys.
 //!
-//! To look at an entry is to wait for memory, and once more for its key. So a node keeps what the places of all its items begin
-//! with, and of each the eight bytes that follow: only items that are the same in these are looked at.
+//! To look at an entry is to wait for memory, and once more for its key. So a node keeps what the places of
+//! all its items begin with, and of each the eight bytes that follow: only items that are the same in these
+//! are looked at.
 
 use super::{Order, Sort};
 use crate::Entry;
@@ -45,7 +46,8 @@ impl<'a> Position<'a> {
 /// Items in the order of their places.
 ///
 /// 1. The text of each item's place starts with `common`.
-/// 2. `heads` has what follows for each item, in the same order: eight bytes, with zeros where there are fewer.
+/// 2. `heads` has what follows for each item, in the same order: eight bytes, with zeros where there are
+///    fewer.
 #[derive(Clone, Debug)]
 pub(super) struct Items<T> {
     items: Vec<T>,

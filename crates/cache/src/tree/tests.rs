@@ -121,7 +121,8 @@ fn an_index_is_sorted_by_value_and_key() {
     assert_eq!(names, ["aa", "b", "d"]);
 }
 
-/// Values and keys that begin alike, end early, and hold zeros: what a node keeps of them must not bring them out of order.
+/// Values and keys that begin alike, end early, and hold zeros: what a node keeps of them must not bring them
+/// out of order.
 #[test]
 fn any_values_and_keys_are_found_in_order() {
     let (spec, mut random) = (spec(), fastrand::Rng::with_seed(5));

@@ -1,13 +1,13 @@
 //! Events that one watcher has encoded, for the other watchers of its set to send as they are.
 //!
-//! Watchers of the same objects in the same encoding send the same bytes. The first one reads the log and encodes; the others
-//! take its bytes.
+//! Watchers of the same objects in the same encoding send the same bytes. The first one reads the log and
+//! encodes; the others take its bytes.
 //!
-//! 1. A chunk has every event of its set after `from` up to `to`, and no other. No event lies before `first`: a
-//!    watcher with any cursor in `[from, first)` continues with it.
+//! 1. A chunk has every event of its set after `from` up to `to`, and no other. No event lies before `first`:
+//!    a watcher with any cursor in `[from, first)` continues with it.
 //! 2. Only watchers that ask for nothing but the keys of their set take or give chunks.
-//! 3. A set keeps the newest chunks, up to some bytes, none that is large, and none for long: they serve watchers that were
-//!    woken together, also with different cursors. A later watcher reads the log.
+//! 3. A set keeps the newest chunks, up to some bytes, none that is large, and none for long: they serve
+//!    watchers that were woken together, also with different cursors. A later watcher reads the log.
 //!
 //! ```text
 //! events of the set    12        15 16               21
@@ -25,14 +25,14 @@ use std::{
 };
 use store::Revision;
 
-/// About how many bytes of chunks a set keeps, and how many chunks. A watcher that keeps up writes event by event, and one
-/// that does not should find all of them.
+/// About how many bytes of chunks a set keeps, and how many chunks. A watcher that keeps up writes event by
+/// event, and one that does not should find all of them.
 const ROOM: usize = 1024 * 1024;
 const KEPT: usize = 256;
 /// The largest that are kept.
 const LARGEST: usize = 128 * 1024;
-/// A chunk is not evicted before this age: the watchers of a set come one after the other, and would evict what the next one
-/// needs.
+/// A chunk is not evicted before this age: the watchers of a set come one after the other, and would evict
+/// what the next one needs.
 const NEW: Duration = Duration::from_millis(5);
 /// A chunk of this age is dropped at the next tick.
 const AGE: Duration = Duration::from_secs(1);
@@ -47,7 +47,8 @@ pub struct Chunk {
     pub(super) to: Revision,
 }
 
-/// What a batch that can be shared covers: the changes after `from` up to `to`, the first and the last event in it.
+/// What a batch that can be shared covers: the changes after `from` up to `to`, the first and the last event
+/// in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: Revision,
@@ -62,8 +63,8 @@ pub(super) struct Chunks(ShardedLock<KeptChunks>);
 
 #[derive(Debug, Default)]
 struct KeptChunks {
-    /// In the order of their first events. All chunks that continue one cursor have the same first event: the next one after
-    /// the cursor.
+    /// In the order of their first events. All chunks that continue one cursor have the same first event: the
+    /// next one after the cursor.
     kept: VecDeque<KeptChunk>,
     bytes: usize,
 }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn one_leads_to_the_next() {
+    fn chunk_ends_where_the_next_begins() {
         let chunks = Chunks::default();
         assert!(!keep(&chunks, span(1, 2, 2, 3), "2"));
         assert!(keep(&chunks, span(3, 5, 6, 6), "5,6"));

@@ -3,19 +3,19 @@
 use crate::Error;
 use std::time::Duration;
 
-/// How long to wait before changes are followed from a later revision: a loop that does not wait would keep what brings the cache
-/// there from running.
+/// How long to wait before changes are followed from a later revision: a loop that does not wait would keep
+/// what brings the cache there from running.
 const BRIEF: Duration = Duration::from_millis(10);
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Waits a while after changes could not be followed any further; false if they cannot be followed anew either, because the cache is
-/// closed or the type is gone. `what` is followed, for the log.
+/// Waits a while after changes could not be followed any further; false if they cannot be followed anew
+/// either, because the cache is closed or the type is gone. `what` is followed, for the log.
 ///
 /// ```ignore
-/// while watch::goes_on("services", repair.follow(&cache).await).await {}
+/// while watch::resubscribe_after("services", repair.follow(&cache).await).await {}
 /// ```
-pub async fn goes_on(what: &str, ended: Result<(), Error>) -> bool {
+pub async fn resubscribe_after(what: &str, ended: Result<(), Error>) -> bool {
     match ended {
         Ok(()) | Err(Error::TooOld { .. }) => tokio::time::sleep(BRIEF).await,
         Err(Error::Closed | Error::Removed { .. }) => return false,

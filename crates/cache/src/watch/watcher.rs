@@ -24,7 +24,8 @@ const LOOKS: usize = 8192;
 const PIECES: usize = 8;
 /// The most changes of a set that are taken from the log at once.
 const NOTED: usize = 64;
-/// About how many bytes the objects of a batch have that is to be shared: one chunk, which is not too large to be kept.
+/// About how many bytes the objects of a batch have that is to be shared: one chunk, which is not too large
+/// to be kept.
 const SHARED: usize = 48 * 1024;
 
 /// A stream of events, pulled batch by batch. Dropping it ends the watch.
@@ -81,8 +82,9 @@ enum Read {
 impl Resource {
     /// Starts a watch.
     ///
-    /// Fails with [`Error::TooOld`] if the changes after the revision asked for are gone, with [`Error::TooLarge`] if
-    /// a state was asked for that did not come in time, and with [`Error::Damaged`] or [`Error::Unavailable`] if a part of it cannot be read.
+    /// Fails with [`Error::TooOld`] if the changes after the revision asked for are gone, with
+    /// [`Error::TooLarge`] if a state was asked for that did not come in time, and with [`Error::Damaged`] or
+    /// [`Error::Unavailable`] if a part of it cannot be read.
     pub async fn watch(self: &Arc<Self>, request: Request) -> Result<Watcher, Error> {
         let Request { start, filter, bookmarks } = request;
         self.check_served()?;
@@ -142,8 +144,8 @@ impl Watcher {
     /// Waits for the next batch. Safe to drop and call again: nothing is lost.
     ///
     /// Ends with [`Error::TooOld`] if the watcher was so slow that what it has to read next is gone, with
-    /// [`Error::Removed`] if the type was, with [`Error::Corrupt`], [`Error::Unavailable`] or [`Error::UnreadableDeleted`] at a change of an
-    /// object that cannot be read, and with [`Error::Closed`].
+    /// [`Error::Removed`] if the type was, with [`Error::Corrupt`], [`Error::Unavailable`] or
+    /// [`Error::UnreadableDeleted`] at a change of an object that cannot be read, and with [`Error::Closed`].
     pub async fn next(&mut self) -> Result<Batch, Error> {
         loop {
             if let Delivery::Batch(batch) = self.delivery(None).await? {
@@ -152,8 +154,8 @@ impl Watcher {
         }
     }
 
-    /// Waits like [`Watcher::next`], and takes a chunk that another watcher has encoded, if there is one. Give the bytes of a
-    /// batch to [`Watcher::keep`].
+    /// Waits like [`Watcher::next`], and takes a chunk that another watcher has encoded, if there is one.
+    /// Give the bytes of a batch to [`Watcher::keep`].
     pub async fn next_written(&mut self, encoding: Encoding) -> Result<Delivery, Error> {
         self.delivery(Some(encoding)).await
     }
@@ -228,8 +230,8 @@ impl Watcher {
         Err(Error::TooOld { requested: self.cursor, oldest })
     }
 
-    /// Waits for the revision to start after. One that the store does not have after a while comes from a lineage that was
-    /// lost: the changes that follow it are none that the store will make.
+    /// Waits for the revision to start after. One that the store does not have after a while comes from a
+    /// lineage that was lost: the changes that follow it are none that the store will make.
     async fn arrive(&mut self, until: Instant) -> Result<(), Error> {
         let core = self.resource.core();
         let reach = self.resource.reach(self.era.lineage, self.cursor);
@@ -263,7 +265,8 @@ impl Watcher {
         Some(chunk)
     }
 
-    /// Every event up to this revision was delivered: the place to resume from. `None` during the initial events.
+    /// Every event up to this revision was delivered: the place to resume from. `None` during the initial
+    /// events.
     pub fn revision(&self) -> Option<Revision> {
         (!matches!(self.phase, Phase::Initial { .. })).then_some(self.cursor)
     }
@@ -295,7 +298,8 @@ impl Watcher {
         items
     }
 
-    /// Reads the log; if the batch is to be shared, at most a chunk of it, and no further than to where the next chunk begins.
+    /// Reads the log; if the batch is to be shared, at most a chunk of it, and no further than to where the
+    /// next chunk begins.
     fn read(&mut self, shared: Option<Encoding>) -> Read {
         let Self { resource, selection, everything, subscription, cursor, .. } = self;
         let selection = (!*everything).then_some(&**selection);
@@ -355,7 +359,7 @@ impl Watcher {
         };
         let mut items = Batch::default();
         for change in batch.events.into_iter().filter_map(|event| self.resource.transition(event)) {
-            if let Some(error) = untold(Some(&self.selection), &change) {
+            if let Some(error) = cannot_notify(Some(&self.selection), &change) {
                 return Err(error);
             }
             if let Some(kind) = tell(Some(&self.selection), &change)
@@ -416,8 +420,9 @@ struct Reader<'a> {
 struct Enough;
 
 impl Reader<'_> {
-    /// Looks at the changes of the log up to `until`, or to the newest, and says whether there are more; `None` if the log does
-    /// not reach back to the cursor. When there are none, the cursor moves on to where it was looked.
+    /// Looks at the changes of the log up to `until`, or to the newest, and says whether there are more;
+    /// `None` if the log does not reach back to the cursor. When there are none, the cursor moves on to where
+    /// it was looked.
     fn scan(&mut self, resource: &Resource, until: Option<Revision>) -> Option<bool> {
         loop {
             let (runs, until): (Few<Run>, Revision) = resource.with_state(|view, log| {
@@ -436,7 +441,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Looks at changes up to `until`, which the cursor moves on to if there are later ones; breaks off before that if enough was read.
+    /// Looks at changes up to `until`, which the cursor moves on to if there are later ones; breaks off
+    /// before that if enough was read.
     fn look(&mut self, runs: &Few<Run>, until: Revision) -> ControlFlow<Enough> {
         if self.selection.is_none() {
             let changes: usize = runs.iter().map(|run| run.places.len()).sum();
@@ -451,7 +457,7 @@ impl Reader<'_> {
             if change.revision > self.cursor && self.ends_before(change.revision) {
                 return ControlFlow::Break(Enough);
             }
-            if let Some(error) = untold(self.selection, change) {
+            if let Some(error) = cannot_notify(self.selection, change) {
                 // What comes before it is told first, unless it has the same revision.
                 if self.items.is_empty() || change.revision == self.cursor {
                     self.error = Some(error);
@@ -463,7 +469,8 @@ impl Reader<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Looks at the changes of a set: those from before it was made in the log, the others where it noted them.
+    /// Looks at the changes of a set: those from before it was made in the log, the others where it noted
+    /// them.
     fn set(&mut self, resource: &Resource, set: &WatcherSet, since: Revision) -> Option<bool> {
         if self.cursor < since && self.scan(resource, Some(since))? {
             return Some(true);
@@ -514,9 +521,9 @@ impl Reader<'_> {
     }
 }
 
-/// Why a change cannot be told to a watcher of a selection, or of everything: an object cannot be read that the watcher may know
-/// or would have to be shown. What is readable again is shown as any other object.
-fn untold(selection: Option<&Selection>, change: &Transition) -> Option<Error> {
+/// Why a watcher of a selection, or of everything, cannot be notified of a change: an object cannot be read that
+/// the watcher may know or would have to be shown. What is readable again is shown as any other object.
+fn cannot_notify(selection: Option<&Selection>, change: &Transition) -> Option<Error> {
     let error = match (&change.before, &change.after) {
         (_, Slot::Unreadable(why)) => why.clone().into(),
         (Slot::Unreadable(why), Slot::Absent) => Error::UnreadableDeleted(why.clone()),

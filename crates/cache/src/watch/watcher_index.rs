@@ -1,7 +1,9 @@
-//! Which watchers a change concerns: each watcher subscribes to one set, and a change wakes the watchers of its sets.
+//! Which watchers a change concerns: each watcher subscribes to one set, and a change wakes the watchers of
+//! its sets.
 //!
-//! A set is one namespace, one key, or one value of an indexed field. A watcher that fits none of them subscribes to the set
-//! of everything. A set knows which changes of the log belong to it, so its watchers look at those alone.
+//! A set is one namespace, one key, or one value of an indexed field. A watcher that fits none of them
+//! subscribes to the set of everything. A set knows which changes of the log belong to it, so its watchers
+//! look at those alone.
 //!
 //! 1. A watcher subscribes to exactly one set, and every change that its filter could match is in that set.
 //! 2. A change is in the log before it is in a set, and in a set before the watchers of the set are woken.
@@ -87,7 +89,8 @@ impl WatcherIndex {
         }
     }
 
-    /// Adds a watcher. `newest` returns the newest revision in the log; it is called while no set can miss a change.
+    /// Adds a watcher. `newest` returns the newest revision in the log; it is called while no set can miss a
+    /// change.
     pub(crate) fn subscribe(&self, selection: &Selection, newest: impl FnOnce() -> Revision) -> Subscription {
         let mut tables = self.tables();
         tables.subscriptions += 1;
@@ -127,8 +130,8 @@ impl WatcherIndex {
         self.sets.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether there are sets besides that of everything. Call it under the lock of the log: a set that is made later starts
-    /// after the change.
+    /// Whether there are sets besides that of everything. Call it under the lock of the log: a set that is
+    /// made later starts after the change.
     pub(crate) fn has_sets(&self) -> bool {
         self.sets.load(Ordering::Relaxed) > 0
     }
@@ -154,8 +157,9 @@ impl WatcherIndex {
         }
     }
 
-    /// Call it after the changes that were noted are announced: the watchers of their sets have to be woken. True if the
-    /// caller has to arrange for a call of [`WatcherIndex::wake`]; otherwise one is to come already.
+    /// Call it after the changes that were noted are announced: the watchers of their sets have to be woken.
+    /// True if the caller has to arrange for a call of [`WatcherIndex::wake`]; otherwise one is to come
+    /// already.
     pub(crate) fn announced(&self) -> bool {
         let everything = self.everything.dirty.load(Ordering::Relaxed).then_some(&self.everything);
         if everything.is_none() && !self.has_sets() {
@@ -178,7 +182,8 @@ impl WatcherIndex {
     pub(crate) fn wake(&self) {
         let sets = std::mem::take(&mut self.tables().wake_pending);
         for set in sets {
-            // Before its watchers are woken: a set that `announced` leaves out because of this mark is woken for it below.
+            // Before its watchers are woken: a set that `announced` leaves out because of this mark is woken
+            // for it below.
             set.wake_pending.swap(false, Ordering::AcqRel);
             self.woken.fetch_add(set.wake(), Ordering::Relaxed);
         }
@@ -201,8 +206,8 @@ impl WatcherIndex {
         }
     }
 
-    /// Keeps what a watcher has written of a span for the other watchers of its set, if it is still current when
-    /// [`WatcherIndex::clear_chunks`] cannot run.
+    /// Keeps what a watcher has written of a span for the other watchers of its set, if it is still current
+    /// when [`WatcherIndex::clear_chunks`] cannot run.
     pub(super) fn keep_chunk(
         &self,
         set: &Arc<WatcherSet>,

@@ -1,8 +1,9 @@
 //! The watchers that wait for the same part of a type, and the changes of that part.
 //!
 //! 1. A set knows the revisions of all its changes after `since`, except those up to `pruned`.
-//! 2. A set is `dirty` from its first change until that change is announced, then `wake_pending` until its watchers are woken.
-//!    So a watcher that is woken for a change can read it, even while the next changes are applied.
+//! 2. A set is `dirty` from its first change until that change is announced, then `wake_pending` until its
+//!    watchers are woken. So a watcher that is woken for a change can read it, even while the next changes
+//!    are applied.
 //! 3. A set has chunks only while it has several watchers, and for about a second after.
 
 use super::chunks::{Chunk, Chunks, Span};
@@ -76,7 +77,8 @@ impl WatcherSet {
         self.chunks.get()?.next(encoding, cursor)
     }
 
-    /// Keeps what a watcher has written of a span, if the set has other watchers; false if it is the first chunk.
+    /// Keeps what a watcher has written of a span, if the set has other watchers; false if it is the first
+    /// chunk.
     pub(super) fn keep_chunk(&self, encoding: Encoding, span: Span, bytes: &Bytes) -> bool {
         self.subscribers() < 2
             || self.chunks.get_or_init(Box::default).keep(encoding, span, bytes.clone(), Instant::now())

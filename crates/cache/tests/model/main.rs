@@ -1,8 +1,8 @@
-//! A model checker: many random concurrent histories of writers, readers, watchers that stop and resume, compaction
-//! and restarts, judged against a reference that is too simple to be wrong.
+//! A model checker: many random concurrent histories of writers, readers, watchers that stop and resume,
+//! compaction and restarts, judged against a reference that is too simple to be wrong.
 //!
-//! A history that fails prints its seed; `KEELSON_SEED=<seed>` runs that one alone, some hundred times, because the order in
-//! which things happen is not in the seed.
+//! A history that fails prints its seed; `KEELSON_SEED=<seed>` runs that one alone, some hundred times,
+//! because the order in which things happen is not in the seed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 

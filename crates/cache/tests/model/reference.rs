@@ -24,7 +24,8 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Makes the changes that were accepted, in the order of their revisions. Changes that share one are of different keys.
+    /// Makes the changes that were accepted, in the order of their revisions. Changes that share one are of
+    /// different keys.
     pub(crate) fn replay(writes: &[Write]) -> Result<Self, String> {
         let mut accepted: Vec<_> = writes.iter().filter_map(|w| Some((w, w.answer.as_ref().ok()?))).collect();
         accepted.sort_by_key(|(write, answer)| (answer.revision, &write.asked.key));
@@ -295,7 +296,8 @@ impl Reference {
     }
 }
 
-/// What a watcher has delivered, with the events of a revision in the order of keys. The initial events are in that order.
+/// What a watcher has delivered, with the events of a revision in the order of keys. The initial events are
+/// in that order.
 fn in_order(seen: &Seen) -> Vec<&Delivery> {
     let mut delivered: Vec<&Delivery> = seen.batches.iter().flat_map(|(_, delivered)| delivered).collect();
     let revision = |delivered: &Delivery| match delivered {

@@ -1,9 +1,9 @@
-//! The controller `certificatesigningrequest-approving-controller`: approves requests for client certificates of kubelets by users that
-//! may have them.
+//! The controller `certificatesigningrequest-approving-controller`: approves requests for client certificates
+//! of kubelets by users that may have them.
 
 use super::recognize::{KUBELET_CLIENT, kubelet_client};
 use super::{ACCOUNT, APPROVED, DENIED, PREFIX, REQUESTS, add_condition, find, has, parse, work};
-use crate::queue::{Again, Reconcile};
+use crate::queue::{Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use cache::Resource;
 use object::time::Time;
@@ -59,7 +59,7 @@ struct Approver {
 impl Reconcile for Approver {
     type Key = Text;
 
-    async fn reconcile(&self, name: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         let Some((_, mut object)) = find(&self.requests, name) else { return Ok(None) };
         let request = CertificateSigningRequest::of(&object);
         let is_decided = has(request, APPROVED) || has(request, DENIED);

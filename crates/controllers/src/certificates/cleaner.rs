@@ -1,4 +1,5 @@
-//! The controller `certificatesigningrequest-cleaner-controller`: removes requests that nobody needs any more.
+//! The controller `certificatesigningrequest-cleaner-controller`: removes requests that nobody needs any
+//! more.
 //!
 //! | state | removed |
 //! |---|---|
@@ -9,7 +10,7 @@
 //! A request that was approved and waits for its certificate stays.
 
 use super::{ACCOUNT, APPROVED, DENIED, FAILED, PREFIX, REQUESTS, find, work};
-use crate::queue::{Again, Reconcile};
+use crate::queue::{Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use cache::Resource;
 use object::Text;
@@ -48,7 +49,7 @@ struct Cleaner {
 impl Reconcile for Cleaner {
     type Key = Text;
 
-    async fn reconcile(&self, name: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         let Some((entry, request)) = find(&self.requests, name) else { return Ok(None) };
         let Some(due) = due(CertificateSigningRequest::of(&request)) else { return Ok(None) };
         // The first whole second after it.

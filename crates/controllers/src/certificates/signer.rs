@@ -1,12 +1,12 @@
-//! The controller `certificatesigningrequest-signing-controller`: signs approved requests to the built-in signers with the cluster's
-//! authority.
+//! The controller `certificatesigningrequest-signing-controller`: signs approved requests to the built-in
+//! signers with the cluster's authority.
 //!
 //! A request that its signer does not sign gets the condition `Failed`.
 
 use super::recognize;
 use super::{ACCOUNT, APPROVED, CertificateAuthority, DENIED, FAILED, PREFIX, REQUESTS};
 use super::{add_condition, find, has, parse, work};
-use crate::queue::{Again, Reconcile};
+use crate::queue::{Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use cache::Resource;
 use kinds::map_at;
@@ -53,7 +53,7 @@ struct Signer {
 impl Reconcile for Signer {
     type Key = Text;
 
-    async fn reconcile(&self, name: &Text) -> Result<Again, Status> {
+    async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         let Some((_, mut object)) = find(&self.requests, name) else { return Ok(None) };
         let request = CertificateSigningRequest::of(&object);
         let is_done = !request.status().certificate().is_empty() || has(request, FAILED);

@@ -1,11 +1,14 @@
-//! Which events are written: each once, with a count; similar ones together; and not too many about one object.
+//! Which events are written: each once, with a count; similar ones together; and not too many about one
+//! object.
 //!
-//! 1. More than [`SIMILAR`] events of one object and reason whose messages differ, each within [`INTERVAL`] of the one before, become
-//!    one event with the newest message.
+//! 1. More than [`SIMILAR`] events of one object and reason whose messages differ, each within [`INTERVAL`]
+//!    of the one before, become one event with the newest message.
 //! 2. An event that was written before is counted at its first one.
-//! 3. An object has [`BURST`] events of a type, and one more each [`REFILL`]. What is beyond that is counted, and not written.
+//! 3. An object has [`BURST`] events of a type, and one more each [`REFILL`]. What is beyond that is counted,
+//!    and not written.
 //!
-//! What is remembered is bounded by [`REMEMBERED`] for each of these; what was not used for the longest time goes first.
+//! What is remembered is bounded by [`REMEMBERED`] for each of these; what was not used for the longest time
+//! goes first.
 
 use super::{Said, Subject, event_name};
 use object::time::Time;

@@ -6,7 +6,7 @@ use super::graph::{Item, Uid};
 use super::metadata::{Metadata, Policy, blocks};
 use super::report::{Dependent, LONGEST, Missing, OWNERS};
 use crate::Subject;
-use crate::queue::{Again, Reconcile};
+use crate::queue::{Reconcile, RequeueAfter};
 use cache::Entry;
 use registry::{Address, DeleteOptions, Served, status};
 use schema::views::meta::v1::OwnerReference;
@@ -29,7 +29,7 @@ struct Object<'a> {
 impl Reconcile for Collector {
     type Key = Item;
 
-    async fn reconcile(&self, item: &Item) -> Result<Again, Status> {
+    async fn reconcile(&self, item: &Item) -> Result<RequeueAfter, Status> {
         let Some(object) = self.object(item)? else { return Ok(None) };
         if self.note_owners(&object) {
             let policy = |owner: OwnerReference<'_>| self.graph().policy(&owner.uid().into());
@@ -87,7 +87,7 @@ impl Collector {
     }
 
     /// Deletes an object whose owners are all gone or going, or removes the references to those that are.
-    async fn judge(&self, object: &Object<'_>) -> Result<Again, Status> {
+    async fn judge(&self, object: &Object<'_>) -> Result<RequeueAfter, Status> {
         let catalog = self.client.registry().catalog();
         let is_followed = |prefix: &str| self.graph().served(prefix).is_some();
         let (mut solid, mut waiting, mut absent) = (false, false, Vec::new());
@@ -143,8 +143,8 @@ impl Collector {
         graph.has_dependents(&object.entry.uid().into())
     }
 
-    /// Objects that own each other would wait for each other: where a dependent of an object waits already, the object does not block
-    /// its own owners. Whether that was changed.
+    /// Objects that own each other would wait for each other: where a dependent of an object waits already,
+    /// the object does not block its own owners. Whether that was changed.
     async fn unblock(&self, object: &Object<'_>) -> Result<bool, Status> {
         let is_due = object.metadata.owners().any(blocks)
             && self.graph().has_waiting_dependent(&object.entry.uid().into());

@@ -22,7 +22,8 @@ pub(super) enum Found {
     Unknown,
 }
 
-/// Looks up an owner of an object in a namespace. Which types are followed is known by their prefixes in the store.
+/// Looks up an owner of an object in a namespace. Which types are followed is known by their prefixes in the
+/// store.
 pub(super) fn find(
     catalog: &Catalog,
     is_followed: impl Fn(&str) -> bool,

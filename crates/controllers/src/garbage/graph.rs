@@ -1,12 +1,14 @@
 //! What depends on what, by uid, and which owners wait for their dependents.
 //!
-//! Only objects that have owners are in it, once for each owner. It is kept from the index records of changes. Decoded are only the
-//! finalizers of objects that are being deleted.
+//! Only objects that have owners are in it, once for each owner. It is kept from the index records of
+//! changes. Decoded are only the finalizers of objects that are being deleted.
 //!
-//! 1. An object that gets an owner is due, unless a glance finds all its owners: otherwise its next look finds out which are there.
+//! 1. An object that gets an owner is due, unless a glance finds all its owners: otherwise its next look
+//!    finds out which are there.
 //! 2. When an object is gone, its dependents are due.
-//! 3. An owner that waits has in `left` every dependent that was not found to let it go since the dependent's last change. All of
-//!    them are due when the owner starts to wait, each again when it changes, and the owner when none is left.
+//! 3. An owner that waits has in `left` every dependent that was not found to let it go since the dependent's
+//!    last change. All of them are due when the owner starts to wait, each again when it changes, and the
+//!    owner when none is left.
 
 use super::find::{Found, find};
 use super::metadata::{Metadata, Policy};
@@ -143,7 +145,8 @@ impl Graph {
         self.edges.owned = Vec::new();
     }
 
-    /// Whether a look at an object would find nothing to do. The owners are there, and if they go, that is a change to come.
+    /// Whether a look at an object would find nothing to do. The owners are there, and if they go, that is a
+    /// change to come.
     fn has_its_owners(&self, item: &Item) -> bool {
         let (Some(catalog), Some(followed)) = (&self.catalog, self.types.get(&item.prefix)) else {
             return false;

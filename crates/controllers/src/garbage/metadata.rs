@@ -1,4 +1,5 @@
-//! What the garbage collector reads of an object: its owners and its finalizers. They are at the same place in every kind.
+//! What the garbage collector reads of an object: its owners and its finalizers. They are at the same place
+//! in every kind.
 
 use cache::Entry;
 use kinds::object_meta::{self, FOREGROUND, ORPHAN};

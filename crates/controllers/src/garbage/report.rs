@@ -1,7 +1,8 @@
 //! Owners that are in another namespace than their dependents: an event tells people.
 //!
-//! Where an owner is takes a look at all objects of its kind. One task does that, for one dependent after another and with pauses, so
-//! that references to nothing cost little, however many there are. What does not fit is not reported.
+//! Where an owner is takes a look at all objects of its kind. One task does that, for one dependent after
+//! another and with pauses, so that references to nothing cost little, however many there are. What does not
+//! fit is not reported.
 
 use crate::{EventType, Recorder, Subject};
 use cache::{Filter, Freshness, Query, Resource};

@@ -113,7 +113,8 @@ impl Plane {
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
 
-    /// The config maps in `n` that are there: a name with the names of owners, `-` if it is being deleted, and its finalizers.
+    /// The config maps in `n` that are there: a name with the names of owners, `-` if it is being deleted,
+    /// and its finalizers.
     async fn maps(&self) -> String {
         self.settle().await;
         let maps = self.fixture.client.list_objects(Address::core("configmaps", "n")).await.unwrap();

@@ -15,7 +15,8 @@ const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
 const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
 const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 
-/// The conditions, in the order in which they are added. The first two are about the discovery of types, which cannot fail here.
+/// The conditions, in the order in which they are added. The first two are about the discovery of types,
+/// which cannot fail here.
 const CONDITIONS: [Condition; 5] = [
     Condition {
         kind: "NamespaceDeletionDiscoveryFailure",

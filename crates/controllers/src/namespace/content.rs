@@ -50,7 +50,8 @@ pub(super) struct Left {
     /// Why objects could not be deleted.
     pub(super) errors: Vec<String>,
     types: Vec<LeftOfType>,
-    /// Whether what is left is not to be shown: while pods are left, the reference says that all content is removed.
+    /// Whether what is left is not to be shown: while pods are left, the reference says that all content is
+    /// removed.
     is_hidden: bool,
 }
 

@@ -25,7 +25,7 @@ impl Worker {
 impl Reconcile for Worker {
     type Key = u32;
 
-    async fn reconcile(&self, key: &u32) -> Result<Again, Status> {
+    async fn reconcile(&self, key: &u32) -> Result<RequeueAfter, Status> {
         let running = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
         self.most_at_once.fetch_max(running, Ordering::Relaxed);
         sleep(Duration::from_millis(100)).await;

@@ -89,7 +89,8 @@ impl Fault {
     }
 }
 
-/// What became of an object: the converted one, with the metadata of the original but for labels and annotations.
+/// What became of an object: the converted one, with the metadata of the original but for labels and
+/// annotations.
 pub(super) fn converted(original: Value, raw: &Value, api_version: &str) -> Result<Value, Fault> {
     let mut object = read(raw).map_err(Fault::Unreadable)?;
     let found = text(&object, "apiVersion");

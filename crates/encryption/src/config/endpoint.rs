@@ -2,8 +2,8 @@
 
 use object::quote::quote;
 
-/// The scheme of a URL, and what follows its colon. Neither is checked further, but for what makes a text no URL at all; that is the
-/// error, in the words of the reference.
+/// The scheme of a URL, and what follows its colon. Neither is checked further, but for what makes a text no
+/// URL at all; that is the error, in the words of the reference.
 pub(super) fn split(url: &str) -> Result<(String, &str), String> {
     let fault = |why: &str| Err(format!("parse {}: {why}", quote(url)));
     if url.bytes().any(|byte| byte < b' ' || byte == 0x7f) {

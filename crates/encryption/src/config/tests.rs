@@ -21,8 +21,8 @@ const IN_OTHER_WORDS: [&str; 6] = [
     "timeout is no duration",
 ];
 
-/// The cases were given to the reference. Its addresses of memory were replaced by zero, and the content of a file without a kind, which
-/// it repeats with all secrets, by nothing.
+/// The cases were given to the reference. Its addresses of memory were replaced by zero, and the content of a
+/// file without a kind, which it repeats with all secrets, by nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_configuration_is_taken_or_refused_as_by_the_reference() {
     let cases: Vec<Case> =

@@ -122,8 +122,8 @@ pub(crate) enum CallError {
     Unanswered(String),
 }
 
-/// One plugin. It is connected to when it is called, and again when the connection is lost. A call waits for a plugin that cannot be
-/// reached, up to the time-out.
+/// One plugin. It is connected to when it is called, and again when the connection is lost. A call waits for
+/// a plugin that cannot be reached, up to the time-out.
 #[derive(Clone)]
 pub(crate) struct Client {
     channel: Channel,
@@ -206,7 +206,8 @@ fn rpc_error(status: &Status) -> String {
     format!("rpc error: code = {code} desc = {}", excerpt(&status.message()))
 }
 
-/// Opens connections to one socket. A name that begins with `@` is not a file, but one of Linux' abstract sockets.
+/// Opens connections to one socket. A name that begins with `@` is not a file, but one of Linux' abstract
+/// sockets.
 struct Dial {
     socket: String,
 }

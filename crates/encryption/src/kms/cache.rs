@@ -1,4 +1,5 @@
-//! The decrypted keys of stored values, so that the plugin is called once for each key and not for each value.
+//! The decrypted keys of stored values, so that the plugin is called once for each key and not for each
+//! value.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};

@@ -15,8 +15,9 @@ const INFO: usize = 32;
 /// Of the keys that are derived.
 const KEY_SIZE: usize = 32;
 
-/// A seed: each value has a key of its own, derived by HKDF's expansion with SHA-256 from the seed and random bytes that are stored
-/// before the value. So a seed has no limit of values, where a key of AES-GCM with random nonces has.
+/// A seed: each value has a key of its own, derived by HKDF's expansion with SHA-256 from the seed and random
+/// bytes that are stored before the value. So a seed has no limit of values, where a key of AES-GCM with
+/// random nonces has.
 pub(crate) struct Seed(hmac::Key);
 
 impl Seed {

@@ -101,7 +101,8 @@ async fn random_bytes_are_refused_without_a_panic() {
         }
         read += usize::from(transform.decrypt(CONTEXT, bytes.into()).is_ok());
     }
-    // Blocks of AES-CBC whose padding is right by chance, and changes of the envelope that leave the seed as it is.
+    // Blocks of AES-CBC whose padding is right by chance, and changes of the envelope that leave the seed as
+    // it is.
     assert!(read < 1_000, "{read}");
 }
 

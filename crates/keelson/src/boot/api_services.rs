@@ -1,8 +1,10 @@
-//! An APIService for every group and version that this server serves, and the condition `Available` of all of them.
+//! An APIService for every group and version that this server serves, and the condition `Available` of all of
+//! them.
 //!
-//! Those of built-in kinds are made at the start, and put right if they differ; one of an earlier start whose version is not served any more is
-//! removed. What users do to them later stays until the next start. Those of custom kinds come and go with these, and are put right at
-//! once. Those without the label are the users' own.
+//! Those of built-in kinds are made at the start, and put right if they differ; one of an earlier start whose
+//! version is not served any more is removed. What users do to them later stays until the next start. Those
+//! of custom kinds come and go with these, and are put right at once. Those without the label are the users'
+//! own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -161,7 +163,7 @@ impl ApiServices {
     /// Keeps conditions until the process ends.
     pub(super) async fn run(self: Arc<Self>) {
         let cache = self.client.registry().cache();
-        while watch::goes_on("API services", self.follow(cache).await).await {}
+        while watch::resubscribe_after("API services", self.follow(cache).await).await {}
     }
 
     /// Writes conditions, until changes cannot be followed from where they were.
@@ -197,8 +199,8 @@ impl ApiServices {
         }
     }
 
-    /// Writes the conditions that are wrong. Those of custom kinds are made and put right; what says that this server keeps it, and is not of
-    /// this server, is removed.
+    /// Writes the conditions that are wrong. Those of custom kinds are made and put right; what says that
+    /// this server keeps it, and is not of this server, is removed.
     async fn look(&self) -> Result<(), Status> {
         let own: BTreeMap<String, Map> = own(&self.client.registry().catalog()).collect();
         let known = self.known.all();

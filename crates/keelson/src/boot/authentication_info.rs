@@ -1,14 +1,14 @@
-//! What servers behind this one need to know: whose client certificates it takes, and which proxies it trusts.
+//! What servers behind this one need to know: whose client certificates it takes, and which proxies it
+//! trusts.
 //!
-//! Other servers on the same store have authorities of their own, so nothing that they wrote is taken away, except for certificates that
-//! have expired.
+//! Other servers on the same store have authorities of their own, so nothing that they wrote is taken away,
+//! except for certificates that have expired.
 
 use super::Boot;
-use crate::access;
+use crate::authentication;
 use object::{Key, Map, Value};
 use registry::Address;
 use schema::{Limits, Shape, Status, json};
-use server::pki;
 use std::time::SystemTime;
 
 const MAPS: Address<'static> = Address::core("configmaps", "kube-system");
@@ -53,7 +53,7 @@ fn union(known: &str, own: &str) -> String {
             all.push(text);
         }
     }
-    access::json_list(all)
+    authentication::json_list(all)
 }
 
 #[cfg(test)]

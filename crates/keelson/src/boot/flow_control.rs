@@ -1,7 +1,9 @@
-//! The default flow schemas and priority levels, made at the start and looked at every minute, as the reference does.
+//! The default flow schemas and priority levels, made at the start and looked at every minute, as the
+//! reference does.
 //!
-//! One that is missing is made. A mandatory one gets its spec back. A suggested one does so if its annotation says so, or if it has
-//! no such annotation and its spec was never changed. An object that has the annotation and is no default any more is removed.
+//! One that is missing is made. A mandatory one gets its spec back. A suggested one does so if its annotation
+//! says so, or if it has no such annotation and its spec was never changed. An object that has the annotation
+//! and is no default any more is removed.
 
 use std::sync::Arc;
 use std::time::Duration;

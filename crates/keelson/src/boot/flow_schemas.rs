@@ -1,6 +1,7 @@
 //! The condition `Dangling` of flow schemas: whether the priority level that a schema names is there.
 //!
-//! Every change of a flow schema or a priority level leads to one look at all schemas; those whose condition is wrong are written.
+//! Every change of a flow schema or a priority level leads to one look at all schemas; those whose condition
+//! is wrong are written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +59,7 @@ impl FlowSchemas {
     /// Runs until the process ends.
     pub(super) async fn run(self: Arc<Self>) {
         let cache = self.client.registry().cache();
-        while watch::goes_on("flow schemas", self.follow(cache).await).await {}
+        while watch::resubscribe_after("flow schemas", self.follow(cache).await).await {}
     }
 
     /// Writes conditions, until changes cannot be followed from where they were.

@@ -1,5 +1,6 @@
-//! The servers on the same etcd, kube-apiserver among them. Each keeps a key with its address and a short lifetime, as the reference
-//! lays it out, so that the service `kubernetes` leads to all that live, and to no other.
+//! The servers on the same etcd, kube-apiserver among them. Each keeps a key with its address and a short
+//! lifetime, as the reference lays it out, so that the service `kubernetes` leads to all that live, and to no
+//! other.
 
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -46,13 +47,14 @@ impl Peers {
         Ok(Self { store, prefix, own, key, value: record(own), leaving, publishing })
     }
 
-    /// Waits until no other task publishes the addresses. The result is held while they are read and published.
+    /// Waits until no other task publishes the addresses. The result is held while they are read and
+    /// published.
     pub(super) async fn publish(&self) -> MutexGuard<'_, ()> {
         self.publishing.lock().await
     }
 
-    /// Says that this server lives, and gives the addresses of all that do. After [`Peers::leave`], takes the address of this server
-    /// away instead.
+    /// Says that this server lives, and gives the addresses of all that do. After [`Peers::leave`], takes the
+    /// address of this server away instead.
     pub(super) async fn renew(&self) -> Result<Vec<IpAddr>, Error> {
         let change = match self.leaving.load(Ordering::Acquire) {
             true => Change::delete(self.key.clone()),

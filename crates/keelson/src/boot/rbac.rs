@@ -1,8 +1,9 @@
 //! The default roles and bindings, reconciled at every start as the reference does.
 //!
-//! A role or binding that is missing is created. An existing one gets the rules, subjects, labels and annotations that it lacks and
-//! keeps what it has besides; a binding of another role is created anew. One with the annotation `autoupdate: "false"` is left as it
-//! is. A start that finds everything in place writes nothing.
+//! A role or binding that is missing is created. An existing one gets the rules, subjects, labels and
+//! annotations that it lacks and keeps what it has besides; a binding of another role is created anew. One
+//! with the annotation `autoupdate: "false"` is left as it is. A start that finds everything in place writes
+//! nothing.
 
 use auth::rbac::{GROUP, PolicyRule, uncovered};
 use object::{List, Map, Value};
@@ -160,7 +161,8 @@ impl DefaultObject {
     }
 }
 
-/// Before a role of the system became one that aggregates others, it had rules of its own. They go to the role that holds them now.
+/// Before a role of the system became one that aggregates others, it had rules of its own. They go to the
+/// role that holds them now.
 async fn prime_aggregated_roles(client: &Client) -> Result<(), Status> {
     for (old, new) in [
         ("admin", "system:aggregate-to-admin"),
@@ -181,7 +183,8 @@ async fn prime_aggregated_roles(client: &Client) -> Result<(), Status> {
     Ok(())
 }
 
-/// The binding `system:public-info-viewer` starts with the subjects of `system:discovery`, which it was a part of.
+/// The binding `system:public-info-viewer` starts with the subjects of `system:discovery`, which it was a
+/// part of.
 async fn prime_public_info_viewer(client: &Client) -> Result<(), Status> {
     const NEW: &str = "system:public-info-viewer";
     let bindings = Address::v1(GROUP, "clusterrolebindings", "");

@@ -14,8 +14,8 @@ const CIDRS: Address<'static> = Address::v1("networking.k8s.io", "servicecidrs",
 const ADDRESSES: Address<'static> = Address::v1("networking.k8s.io", "ipaddresses", "");
 
 impl Boot<'_> {
-    /// The default ServiceCIDR, with the ranges of the command line. One of a single family gets the second; otherwise its ranges stay,
-    /// because services have addresses of them.
+    /// The default ServiceCIDR, with the ranges of the command line. One of a single family gets the second;
+    /// otherwise its ranges stay, because services have addresses of them.
     pub(super) async fn service_range(&self) -> Result<(), Status> {
         let ranges: Vec<String> = self.values.services.ranges().map(|range| range.to_string()).collect();
         let list = ranges.iter().map(|range| format!("\"{range}\"")).collect::<Vec<_>>().join(",");
@@ -37,7 +37,8 @@ impl Boot<'_> {
         self.readable(self.client.modify(CIDRS.named(NAME), extend).await)
     }
 
-    /// That the default ServiceCIDR is ready, if it has the ranges of the command line and nothing else was said about it.
+    /// That the default ServiceCIDR is ready, if it has the ranges of the command line and nothing else was
+    /// said about it.
     pub(super) async fn service_range_status(&self) -> Result<(), Status> {
         if !self.is_served(CIDRS) {
             return Ok(());
@@ -90,8 +91,8 @@ impl Boot<'_> {
         service.and(endpoints)
     }
 
-    /// The same at the start, which goes on without what is refused: the address of the service can be taken, that of the server can be
-    /// one that nobody may advertise. [`Boot::keep_service`] tries again.
+    /// The same at the start, which goes on without what is refused: the address of the service can be taken,
+    /// that of the server can be one that nobody may advertise. [`Boot::keep_service`] tries again.
     pub(super) async fn first_service(&self) -> Result<(), Status> {
         match self.service().await {
             Err(refused) if matches!(refused.code, 403 | 422) => {

@@ -1,7 +1,7 @@
 //! `--feature-gates`: the gates of the reference, and which of them the command line changes.
 //!
-//! All gates of the reference are known. Errors and warnings have the reference's texts. A gate without an effect in
-//! Keelson is accepted; a warning says so when it is changed.
+//! All gates of the reference are known. Errors and warnings have the reference's texts. A gate without an
+//! effect in Keelson is accepted; a warning says so when it is changed.
 
 mod table;
 
@@ -41,7 +41,8 @@ pub(super) struct Resolved {
 /// The only component there is. A gate may be written with it: `kube:WatchList=true`.
 const COMPONENT: &str = "kube";
 
-/// Reads the values of all `--feature-gates` flags in their order. A gate that is given twice has the later value.
+/// Reads the values of all `--feature-gates` flags in their order. A gate that is given twice has the later
+/// value.
 pub(super) fn resolve(values: &[String]) -> Result<Resolved, String> {
     let mut given: BTreeMap<&str, bool> = BTreeMap::new();
     for pair in pairs(values)? {
@@ -131,8 +132,8 @@ fn value(given: &BTreeMap<&str, bool>, gate: &Gate) -> bool {
     given.get(gate.name).or(all).copied().unwrap_or(gate.default)
 }
 
-/// The gates with an effect. Adds a warning for each other gate that was changed by name, and one for all that were changed by
-/// `AllAlpha` or `AllBeta`.
+/// The gates with an effect. Adds a warning for each other gate that was changed by name, and one for all
+/// that were changed by `AllAlpha` or `AllBeta`.
 fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
     let mut gates = Gates::default();
     let mut by_stage = Vec::new();

@@ -1,7 +1,8 @@
 //! `--runtime-config`: which versions and resources of the API are served.
 //!
-//! A key is `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group version (`batch/v1`; `/v1` for the core group) or one
-//! resource of it (`batch/v1/jobs`, `/v1/pods`). The more specific key wins. Errors have the reference's texts.
+//! A key is `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group version (`batch/v1`; `/v1` for the core
+//! group) or one resource of it (`batch/v1/jobs`, `/v1/pods`). The more specific key wins. Errors have the
+//! reference's texts.
 
 use std::collections::BTreeMap;
 

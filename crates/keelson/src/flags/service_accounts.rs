@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use auth::config::url_fault;
 use object::quote::quote;
 
 use crate::options::ServiceAccountOptions;
@@ -70,22 +71,6 @@ fn warnings(options: &ServiceAccountOptions) -> Vec<String> {
         ));
     }
     warnings
-}
-
-/// Why a text is no URL, as Go says it.
-pub(crate) fn url_fault(text: &str) -> Option<String> {
-    let fault = |why: &str| Some(format!("parse {}: {why}", quote(text)));
-    if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
-        return fault("net/url: invalid control character in URL");
-    }
-    if text.starts_with(':') {
-        return fault("missing protocol scheme");
-    }
-    let first = text.split(['/', '?', '#']).next().unwrap_or_default();
-    let (scheme, _) = first.split_once(':')?;
-    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
-    if is_scheme { None } else { fault("first path segment in URL cannot contain colon") }
 }
 
 #[cfg(test)]

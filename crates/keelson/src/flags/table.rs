@@ -1,5 +1,5 @@
-//! All flags, one row each: first those with an effect, then those of the reference that are only accepted. The file is long because
-//! there are 180 of them, and one table is where to look for any.
+//! All flags, one row each: first those with an effect, then those of the reference that are only accepted.
+//! The file is long because there are 180 of them, and one table is where to look for any.
 
 use super::{Effect, Flag, Group, ValueType, etcd, value};
 use allocation::PortRange;

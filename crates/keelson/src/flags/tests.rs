@@ -161,8 +161,9 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count);
-    // 170 of the reference, two of them hidden, and --data-dir, --storage, --history-retention, --controllers,
-    // --response-stall-timeout, --webhook-circuit-breaker, --break-glass-skip-webhooks, and three --cluster-signing-*.
+    // 170 of the reference, two of them hidden, and --data-dir, --storage, --history-retention,
+    // --controllers, --response-stall-timeout, --webhook-circuit-breaker, --break-glass-skip-webhooks, and
+    // three --cluster-signing-*.
     assert_eq!(count, 180);
 }
 

@@ -12,7 +12,8 @@ use store::{Codec, Corrupt, DecodeError, Entry, Key, Patience, Revision, Unavail
 use super::source::Source;
 use super::{Error, Progress};
 
-/// A number that is the same for equal objects, in whatever order their fields are, and without their `resourceVersion`.
+/// A number that is the same for equal objects, in whatever order their fields are, and without their
+/// `resourceVersion`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Digest(u64);
 
@@ -90,7 +91,8 @@ pub(super) fn unsealed(seal: Option<&Sealed>, entry: Entry) -> Result<Entry, Unr
 }
 
 impl Contents {
-    /// Reads everything that a source holds. If it is for an etcd, each object has to fit its layout. Blocking.
+    /// Reads everything that a source holds. If it is for an etcd, each object has to fit its layout.
+    /// Blocking.
     pub(super) fn read(
         source: &mut Source,
         seal: Option<&Sealed>,

@@ -1,11 +1,12 @@
-//! `keelson renew-authority` and `keelson renew-service-account-key`: replace the keys that a server never replaces by itself.
+//! `keelson renew-authority` and `keelson renew-service-account-key`: replace the keys that a server never
+//! replaces by itself.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use server::pki::{Pki, Renewal, RenewalKey};
+use pki::{Pki, Renewal, RenewalKey};
 
 use super::{Arguments, Command, Error, Own};
 use crate::data_dir::DataDir;

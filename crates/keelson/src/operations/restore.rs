@@ -1,6 +1,5 @@
 //! `keelson restore`: a store with what a backup holds.
 
-use server::pki;
 use store::Revision;
 use store::backup::Report;
 use store::embedded::Filling;
@@ -17,7 +16,8 @@ pub(super) const COMMAND: Command =
 
 const GAP: &str = "revision-gap";
 
-/// How far the revision is moved on unless the flag says so: more than any server can have done since its backup.
+/// How far the revision is moved on unless the flag says so: more than any server can have done since its
+/// backup.
 const USUAL_GAP: u64 = 1_000_000_000;
 /// The same in etcd, where each step is a commit.
 const USUAL_GAP_OF_ETCD: u64 = 100_000;

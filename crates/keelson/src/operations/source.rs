@@ -69,8 +69,8 @@ impl Source {
         }
     }
 
-    /// The newest revision that it has given out, as far as that can be asked; that of [`Source::visit`] may be older. Blocking, within
-    /// the runtime.
+    /// The newest revision that it has given out, as far as that can be asked; that of [`Source::visit`] may
+    /// be older. Blocking, within the runtime.
     pub(super) fn newest(&self) -> Result<Revision, Error> {
         let mut newest = Revision::ZERO;
         if let Self::Etcd { clusters, .. } = self {
@@ -106,7 +106,8 @@ impl Source {
     }
 }
 
-/// Connects to the etcd clusters that the options name, without compacting their history. Blocking, within the runtime.
+/// Connects to the etcd clusters that the options name, without compacting their history. Blocking, within
+/// the runtime.
 pub(super) fn clusters(options: &Options) -> Result<Clusters, Error> {
     let encryption = storage::encryption(&options.encryption).map_err(storage::Error::from)?;
     let etcd = EtcdOptions { compaction: Duration::ZERO, ..options.etcd.clone() };

@@ -44,7 +44,8 @@ pub(super) fn check_free(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes the store, verifies it, and says what was done. Its revision goes on from the newest of the source. Blocking.
+/// Makes the store, verifies it, and says what was done. Its revision goes on from the newest of the source.
+/// Blocking.
 pub(super) fn run(
     path: &Path,
     identity: &str,

@@ -1,9 +1,11 @@
 //! An etcd that gets what a source holds.
 //!
 //! 1. The mark is written before anything else and removed last: until then no server starts there.
-//! 2. The revision passes that of the source before an object is written, so that no object gets a revision that the source has
-//!    given out. In the end history starts at the newest revision: a client that has seen the source starts over.
-//! 3. Each attempt makes up for the difference between what is there and what should be, whatever was interrupted before.
+//! 2. The revision passes that of the source before an object is written, so that no object gets a revision
+//!    that the source has given out. In the end history starts at the newest revision: a client that has seen
+//!    the source starts over.
+//! 3. Each attempt makes up for the difference between what is there and what should be, whatever was
+//!    interrupted before.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -17,9 +19,9 @@ use tokio::task::JoinSet;
 use super::contents::{Comparison, Contents, Digest, unsealed};
 use super::source::Source;
 use super::{Error, Progress};
-use crate::event_expiry;
 use crate::options::Options;
 use crate::storage::{Cluster, Clusters, Mark, is_under};
+use controllers::event_expiry;
 
 /// So many commits are under way, with so many bytes: fewer than the store takes.
 const AT_ONCE: usize = 64;
@@ -40,7 +42,8 @@ pub(super) struct ToEtcd<'a> {
 }
 
 impl ToEtcd<'_> {
-    /// Makes the etcd hold what the source does, verifies that, and says what was done. Blocking, within the runtime.
+    /// Makes the etcd hold what the source does, verifies that, and says what was done. Blocking, within the
+    /// runtime.
     pub(super) fn run(&self, source: &mut Source) -> Result<String, Error> {
         self.claim()?;
         for cluster in self.clusters.all() {
@@ -101,7 +104,8 @@ impl ToEtcd<'_> {
         Ok(())
     }
 
-    /// Removes what should not be there, and answers what is there as it should be. Events are written again, for their lifetimes.
+    /// Removes what should not be there, and answers what is there as it should be. Events are written again,
+    /// for their lifetimes.
     fn clear(&self) -> Result<HashSet<Key>, Error> {
         let mut present = HashSet::new();
         let mut progress = Progress::new("comparing", None);
@@ -180,7 +184,8 @@ impl ToEtcd<'_> {
             let newest = wait(cluster.raw.newest_revision())?;
             self.clusters.load(cluster, newest, &mut |entry| comparison.add(entry))?;
         }
-        // An object of an older version may lack what is a default today, which etcd's layout adds when it is read.
+        // An object of an older version may lack what is a default today, which etcd's layout adds when it is
+        // read.
         if !comparison.changed.is_empty() {
             let plain = Layout::new(&self.options.etcd.prefix, MediaType::Json);
             source.visit(&mut |entry| {

@@ -68,7 +68,8 @@ impl Running {
         self.server.text("GET", path, "").map_or(0, |(status, _)| status)
     }
 
-    /// Creates an object. A thread of the store that panics fails the writes that it was about, of which some were made.
+    /// Creates an object. A thread of the store that panics fails the writes that it was about, of which some
+    /// were made.
     fn create(&self, path: &str, object: &Value) {
         let begin = Instant::now();
         loop {
@@ -81,8 +82,8 @@ impl Running {
         }
     }
 
-    /// What loops do: a namespace gets its account and its authority, a definition is served, a service has an address, a secret can be
-    /// encrypted; and a namespace goes with all that is in it.
+    /// What loops do: a namespace gets its account and its authority, a definition is served, a service has
+    /// an address, a secret can be encrypted; and a namespace goes with all that is in it.
     fn works(&mut self, after: &str) {
         self.number += 1;
         let name = format!("n{}", self.number);
@@ -153,7 +154,8 @@ impl Running {
     }
 }
 
-/// Every task is made to fail by its name, here or in the test after this one, so that a new one is tried too.
+/// Every task is made to fail by its name, here or in the test after this one, so that a new one is tried
+/// too.
 #[test]
 fn slow_every_task_that_fails_is_started_again() {
     let mut running = Running::start(Folder::new().unwrap(), &[]);

@@ -1,4 +1,5 @@
-//! The mark of an etcd that a migration or a restore is filling: a key beside the objects, written first and removed last.
+//! The mark of an etcd that a migration or a restore is filling: a key beside the objects, written first and
+//! removed last.
 
 use bytes::Bytes;
 use store::{InvalidKey, Key, Revision, Store};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use server::pki::{Client as Subject, Names, Pair, Pki};
+use pki::{Client as Subject, Names, Pair, Pki};
 use testkit::Folder;
 use testkit::http::Target;
 

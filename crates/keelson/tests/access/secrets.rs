@@ -21,7 +21,8 @@ fn planted_secrets_are_in_no_log_no_answer_and_no_file() {
     let mut client = Client { target, connection: None };
     let admin = As::Token(PLANTED);
     assert_eq!(client.ask(admin, "GET", "/api/v1/namespaces", "").status, 200);
-    // Requests that fail in many ways, with the token in each of them, and in places where it does not belong.
+    // Requests that fail in many ways, with the token in each of them, and in places where it does not
+    // belong.
     let review = "/apis/authentication.k8s.io/v1/tokenreviews";
     let mut answers = String::new();
     for (user, method, path, body) in [

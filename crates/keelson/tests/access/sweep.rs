@@ -1,4 +1,5 @@
-//! Every route and every method, by users without the right to it. What is open is in `open.tsv`, and nothing else.
+//! Every route and every method, by users without the right to it. What is open is in `open.tsv`, and nothing
+//! else.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,8 @@ struct Route {
 /// The methods that are tried on every path, whether it has them or not.
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
-/// All routes that discovery names: collections and objects in a namespace, subresources, and the paths of the root.
+/// All routes that discovery names: collections and objects in a namespace, subresources, and the paths of
+/// the root.
 fn routes(client: &mut Client, namespace: &str) -> Vec<Route> {
     let mut paths = BTreeSet::new();
     let root = client.ask(As::Admin, "GET", "/", "").json();

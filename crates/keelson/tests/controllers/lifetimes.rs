@@ -1,4 +1,5 @@
-//! What ends by itself, and what stays until it is not used any more: finished jobs, events, claims, ranges of services.
+//! What ends by itself, and what stays until it is not used any more: finished jobs, events, claims, ranges
+//! of services.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Stored bytes that are damaged: what can be read is served, and a write or an unsafe delete mends the rest.
+//! Stored bytes that are damaged: what can be read is served, and a write or an unsafe delete replaces the rest.
 
 use std::path::{Path, PathBuf};
 
@@ -123,7 +123,7 @@ fn is_named(caller: &mut Caller) {
     assert!(patch.text().contains("repairs that"), "{}", patch.text());
 }
 
-fn is_mended(caller: &mut Caller, left: &[&str]) {
+fn is_replaced(caller: &mut Caller, left: &[&str]) {
     let list = caller.ask("GET", MAPS, b"");
     assert_eq!(list.status, 200, "{}", list.text());
     let list = list.json();
@@ -155,7 +155,7 @@ fn only_an_unsafe_delete_removes_what_cannot_be_read() {
     let deleted = caller.ask("DELETE", &path, format!(r#"{{"{OPTION}":true}}"#).as_bytes());
     assert_eq!(deleted.status, 200, "{}", deleted.text());
     assert_eq!(deleted.json()["details"], json!({"name": "b", "kind": "ConfigMap"}));
-    is_mended(&mut caller, &["a", "c"]);
+    is_replaced(&mut caller, &["a", "c"]);
     let watch = format!("{MAPS}?watch=true&resourceVersion={before}&timeoutSeconds=1");
     let event = caller.ask("GET", &watch, b"").json();
     assert_eq!((&event["type"], &event["object"]["reason"]), (&json!("ERROR"), &json!("StorageReadError")));
@@ -163,7 +163,7 @@ fn only_an_unsafe_delete_removes_what_cannot_be_read() {
     assert!(said.starts_with("saw a DELETED event, but object data is corrupt - "), "{event}");
     drop(process);
     let (_process, mut caller) = durable.start();
-    is_mended(&mut caller, &["a", "c"]);
+    is_replaced(&mut caller, &["a", "c"]);
 }
 
 #[test]
@@ -195,10 +195,10 @@ fn create_put_and_apply_replace_what_cannot_be_read() {
         if method == "PUT" {
             assert_eq!(answer.json()["metadata"]["uid"], "00000000-0000-4000-8000-000000000000");
         }
-        is_mended(&mut caller, &["a", "b", "c"]);
+        is_replaced(&mut caller, &["a", "b", "c"]);
         drop(process);
         let (_process, mut caller) = durable.start();
-        is_mended(&mut caller, &["a", "b", "c"]);
+        is_replaced(&mut caller, &["a", "b", "c"]);
     }
 }
 
@@ -227,9 +227,9 @@ fn start_goes_on_without_an_object_of_the_system() {
             let address = "/apis/networking.k8s.io/v1/ipaddresses/10.0.0.1";
             assert_eq!(caller.ask("DELETE", address, b"").status, 200);
         }
-        let mended = caller.ask("PUT", path, &copy);
-        assert_eq!(mended.status, 201, "{path}: {}", mended.text());
-        assert_eq!(mended.json()["metadata"]["uid"], uid.as_str());
+        let replaced = caller.ask("PUT", path, &copy);
+        assert_eq!(replaced.status, 201, "{path}: {}", replaced.text());
+        assert_eq!(replaced.json()["metadata"]["uid"], uid.as_str());
         assert_eq!(caller.ask("GET", path, b"").status, 200);
         let log = process.terminate().unwrap().log;
         assert!(log.contains("cannot be read"), "{log}");

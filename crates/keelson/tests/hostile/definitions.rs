@@ -1,7 +1,8 @@
-//! Definitions that are meant to cost more than they should, and objects of them: each is served or refused, within a time and an
-//! amount of memory.
+//! Definitions that are meant to cost more than they should, and objects of them: each is served or refused,
+//! within a time and an amount of memory.
 //!
-//! A schema is as long as a body may be, and so is an object; what multiplies the two is what most cases are about.
+//! A schema is as long as a body may be, and so is an object; what multiplies the two is what most cases are
+//! about.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -27,8 +27,8 @@ fn create(caller: &mut Caller, objects: usize, size: usize) {
     }
 }
 
-/// Updates them round and round from several connections, until there were `updates` or one failed. Gives how many worked,
-/// and the first answer that did not.
+/// Updates them round and round from several connections, until there were `updates` or one failed. Gives how
+/// many worked, and the first answer that did not.
 fn update(server: &Server, objects: usize, size: usize, updates: usize) -> (usize, Option<String>) {
     let write = |writer: usize| {
         let mut caller = Caller::new(server);
@@ -81,8 +81,8 @@ fn expired_history_is_given_back_when_nothing_is_written_any_more() {
     assert_eq!(caller.ask("GET", &format!("{CONFIG_MAPS}/config-199"), b"").status, 200);
 }
 
-/// A script that runs the server with a file system of `size` for its store, in a mount namespace of its own; none where the
-/// system does not allow that.
+/// A script that runs the server with a file system of `size` for its store, in a mount namespace of its own;
+/// none where the system does not allow that.
 fn on_small_disk(folder: &Path, size: &str) -> Option<PathBuf> {
     let works = |arguments: &[&str]| {
         Command::new("unshare").args(arguments).arg("true").status().is_ok_and(|status| status.success())
@@ -98,8 +98,9 @@ fn on_small_disk(folder: &Path, size: &str) -> Option<PathBuf> {
     Some(script)
 }
 
-/// 200 MB of disk, 2 MB of objects, history of 10 s, and a client that goes on whatever it is answered: it is not without a
-/// write for long, deletes work meanwhile, and when it pauses for as long as history is kept, everything works.
+/// 200 MB of disk, 2 MB of objects, history of 10 s, and a client that goes on whatever it is answered: it is
+/// not without a write for long, deletes work meanwhile, and when it pauses for as long as history is kept,
+/// everything works.
 #[test]
 fn full_disk_takes_deletes_and_soon_all_writes_again() {
     let scripts = testkit::Folder::new().unwrap();
@@ -159,8 +160,9 @@ fn full_disk_takes_deletes_and_soon_all_writes_again() {
     assert_eq!(names.filter(|name| name.unwrap().starts_with("config-")).count(), 99);
 }
 
-/// A script that runs the server with a file system of its own for its store, which is frozen for as long as there is the file
-/// `freeze`, a minute at most; `frozen` is there meanwhile. None where the system does not allow that.
+/// A script that runs the server with a file system of its own for its store, which is frozen for as long as
+/// there is the file `freeze`, a minute at most; `frozen` is there meanwhile. None where the system does not
+/// allow that.
 fn on_disk_that_freezes(folder: &Path) -> Option<PathBuf> {
     let image = folder.join("image").display().to_string();
     let freeze = folder.join("freeze").display().to_string();
@@ -212,8 +214,8 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Clients that give up and try again, for 15 s on a disk that does not answer: memory is bounded, health says so, reads go on, and
-/// what was given up is not written when the disk answers again.
+/// Clients that give up and try again, for 15 s on a disk that does not answer: memory is bounded, health
+/// says so, reads go on, and what was given up is not written when the disk answers again.
 #[test]
 fn writes_that_were_given_up_on_a_frozen_disk_are_not_made_later() {
     const CLIENTS: usize = 16;

@@ -1,17 +1,20 @@
-//! Every list and map of every kind, enlarged, in every way of writing: the cost at twice the length is not four times the cost.
+//! Every list and map of every kind, enlarged, in every way of writing: the cost at twice the length is not
+//! four times the cost.
 //!
 //! Three sweeps, so that each place is as long as a body can be at least once, in about a minute:
 //!
 //! 1. *Every place in every way*, at a length that leaves time for all of them ([`MODERATE`]).
-//! 2. *Every place at the limit*: a create of 3 MiB, or of 250,000 values, which the server's decoders count; where the place is
-//!    in the status, which a create drops, a PUT of the status. These go through everything that a kind has of its own.
-//! 3. *Every form at the limit in every way*: patches, applies and encodings know the form of a list or map (its items, how
-//!    they are told apart), not its kind. One place stands for all of its form. Managed fields are forms of their own.
+//! 2. *Every place at the limit*: a create of 3 MiB, or of 250,000 values, which the server's decoders count;
+//!    where the place is in the status, which a create drops, a PUT of the status. These go through
+//!    everything that a kind has of its own.
+//! 3. *Every form at the limit in every way*: patches, applies and encodings know the form of a list or map
+//!    (its items, how they are told apart), not its kind. One place stands for all of its form. Managed
+//!    fields are forms of their own.
 //!
 //! With `KEELSON_GROWTH_ALL` in the environment the third takes all places, and more than half an hour.
 //!
-//! Most requests are dry runs, which do everything but commit. A request that takes the server less CPU time than the floor of
-//! its sweep is not looked at further: at this length, a square takes longer.
+//! Most requests are dry runs, which do everything but commit. A request that takes the server less CPU time
+//! than the floor of its sweep is not looked at further: at this length, a square takes longer.
 
 mod places;
 
@@ -80,7 +83,8 @@ const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 const GROW: &str = "grow";
 const SHRINK: &str = "shrink";
 
-/// The names of the ways in which a place is written, and of those that find it large, in the order in which they are sent.
+/// The names of the ways in which a place is written, and of those that find it large, in the order in which
+/// they are sent.
 fn names(case: &Case, place: &Place, items: Items) -> Vec<&'static str> {
     let mut names = vec!["create", "strategic patch", "apply"];
     if items == Items::Equal {

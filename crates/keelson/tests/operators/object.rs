@@ -23,7 +23,8 @@ const TEXTS: [&str; 14] = [
     "default",
 ];
 
-/// An object in a version of a definition: with the fields it needs, and some of the others. It has no status, which a create leaves out.
+/// An object in a version of a definition: with the fields it needs, and some of the others. It has no
+/// status, which a create leaves out.
 pub(super) fn generate(definition: &Value, version: &Value, rng: &mut Rng) -> Value {
     let spec = &definition["spec"];
     let schema = &version["schema"]["openAPIV3Schema"];

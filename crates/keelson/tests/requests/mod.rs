@@ -1,8 +1,8 @@
 //! Requests from a seed: mostly valid, with one or more faults.
 //!
-//! The same seed gives the same bytes. Paths and bodies start valid and are then changed: an almost valid request gets further
-//! into a server than noise. Configurations that make a server call others (webhooks, aggregated APIs) are read but not
-//! written, since after that every write may rightly fail.
+//! The same seed gives the same bytes. Paths and bodies start valid and are then changed: an almost valid
+//! request gets further into a server than noise. Configurations that make a server call others (webhooks,
+//! aggregated APIs) are read but not written, since after that every write may rightly fail.
 
 mod bodies;
 

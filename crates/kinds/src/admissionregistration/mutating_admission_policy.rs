@@ -87,8 +87,8 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
     }
 }
 
-/// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether an expression compiles
-/// is not checked.
+/// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether an
+/// expression compiles is not checked.
 fn validate(object: &Map, old: Option<&Map>) -> List {
     let spec = MutatingAdmissionPolicy::of(object).spec();
     let before = old.map(|old| MutatingAdmissionPolicy::of(old).spec().map());

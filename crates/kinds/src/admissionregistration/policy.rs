@@ -1,7 +1,7 @@
 //! The rules that the policies and their bindings share.
 //!
-//! The specs of validating and mutating policies have the same fields for what they match, and are read with the views of one
-//! of them. Whether an expression compiles is not checked.
+//! The specs of validating and mutating policies have the same fields for what they match, and are read with
+//! the views of one of them. Whether an expression compiles is not checked.
 
 use super::webhooks::{match_conditions, one_of, rules};
 use crate::checks;

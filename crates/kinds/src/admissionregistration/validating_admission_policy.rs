@@ -104,8 +104,8 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
     }
 }
 
-/// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether an expression compiles
-/// is not checked.
+/// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether an
+/// expression compiles is not checked.
 fn validate(object: &Map, old: Option<&Map>) -> List {
     let spec = ValidatingAdmissionPolicy::of(object).spec();
     let before = old.map(|old| ValidatingAdmissionPolicy::of(old).spec().map());

@@ -1,6 +1,7 @@
 //! The rules for webhook configurations.
 //!
-//! The webhooks of both kinds have the same fields, but for `reinvocationPolicy`, and are read with the view of one of them.
+//! The webhooks of both kinds have the same fields, but for `reinvocationPolicy`, and are read with the view
+//! of one of them.
 
 pub(super) mod rules;
 

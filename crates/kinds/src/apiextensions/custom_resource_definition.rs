@@ -9,7 +9,8 @@ use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::apiextensions::v1::CustomResourceDefinition;
 
-/// The row. The reference stores these objects in `v1beta1`, which it does not serve, and discovery hashes that version.
+/// The row. The reference stores these objects in `v1beta1`, which it does not serve, and discovery hashes
+/// that version.
 pub(crate) const KIND: Kind = Kind {
     group: "apiextensions.k8s.io",
     resource: "customresourcedefinitions",

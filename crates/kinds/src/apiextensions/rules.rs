@@ -11,8 +11,8 @@
 //! | `defaults` | that defaults are values of their schema |
 //! | `openapi` | every part of a schema by itself: lists, maps, extensions, expressions |
 //!
-//! What a definition breaks already it may go on to break: `requirements` says what an update may not introduce.
-//! Expressions are not compiled here.
+//! What a definition breaks already it may go on to break: `requirements` says what an update may not
+//! introduce. Expressions are not compiled here.
 
 mod columns;
 mod conversion;
@@ -48,7 +48,8 @@ fn too_many_versions(definition: CustomResourceDefinition<'_>) -> Option<List> {
         .then(|| Error::too_many(&path.child("versions"), Some(count), Some(MOST_VERSIONS)).into())
 }
 
-/// Why the schemas of a definition are not structural, which only those of old can be. It is a condition of the definition.
+/// Why the schemas of a definition are not structural, which only those of old can be. It is a condition of
+/// the definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NonStructural {
     /// The rules that they break.

@@ -127,8 +127,8 @@ impl Strategy for APIServiceStrategy {
     }
 }
 
-/// The name of an API service is that of its version and group, and so is a prefix for a name. The errors have the place of those of
-/// other names.
+/// The name of an API service is that of its version and group, and so is a prefix for a name. The errors
+/// have the place of those of other names.
 fn validate_metadata(object: &Map, rules: &Rules<'_>) -> List {
     let mut errors = rules.metadata(object).into_vec();
     let spec = APIService::of(object).spec();

@@ -251,8 +251,8 @@ fn validate_strategy(strategy: StatefulSetUpdateStrategy<'_>, path: &Path<'_>) -
     errors
 }
 
-/// Of the template only the metadata is checked, the restart policy and the deadline: its pods may mount volumes that the claim
-/// templates make.
+/// Of the template only the metadata is checked, the restart policy and the deadline: its pods may mount
+/// volumes that the claim templates make.
 fn validate_template(object: &Map, old: Option<&Map>, rules: &Rules<'_>, path: &Path<'_>) -> List {
     let spec = StatefulSet::of(object).spec();
     let (selector, template) = (spec.selector(), spec.template());

@@ -1,4 +1,5 @@
-//! Conversion between `autoscaling/v1` and the storage version `v2`. Fields that v1 does not have are annotations in v1.
+//! Conversion between `autoscaling/v1` and the storage version `v2`. Fields that v1 does not have are
+//! annotations in v1.
 //!
 //! Annotations that cannot be parsed are dropped.
 
@@ -400,7 +401,8 @@ fn renamed(value: &Value, keys: &[&'static str], part: impl Fn(&Value) -> Value)
     out.into()
 }
 
-/// A behavior as the internal Go type of the reference encodes: keys begin with capitals, absent fields are null.
+/// A behavior as the internal Go type of the reference encodes: keys begin with capitals, absent fields are
+/// null.
 fn write_behavior(behavior: &Value) -> String {
     object_text(behavior, &DIRECTIONS, |rules| {
         object_text(rules, &RULES, |rule| match rule {

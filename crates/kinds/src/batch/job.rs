@@ -157,7 +157,8 @@ impl Strategy for JobStrategy {
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         object.remove("status");
         if Job::of(object).spec().manual_selector() != Some(true) {
-            // In the reference the labels that a job has from its template are those of the template, not a copy of them.
+            // In the reference the labels that a job has from its template are those of the template, not a
+            // copy of them.
             let own = metadata(object).labels();
             let are_shared =
                 !own.is_empty() && own.map() == Job::of(object).spec().template().metadata().labels().map();
@@ -165,8 +166,8 @@ impl Strategy for JobStrategy {
                 at(object, "metadata", |metadata| drop(metadata.remove("labels")));
             }
             select_own(object);
-            // It copies them to a job without any in the defaulting of every job that it decodes, also of the one it just wrote:
-            // labels of the template that are wrong are wrong there alone.
+            // It copies them to a job without any in the defaulting of every job that it decodes, also of the
+            // one it just wrote: labels of the template that are wrong are wrong there alone.
             let template = Job::of(object).spec().template().metadata();
             if are_shared || object_meta::labels(Some(template.map()), &Path::UNSET).is_empty() {
                 label_as_template(object);
@@ -344,7 +345,8 @@ fn validate_completions(new: JobSpec<'_>, old: JobSpec<'_>, path: &Path<'_>) -> 
         .then(|| Error::invalid(path, completions, "can only be modified in tandem with spec.parallelism"))
 }
 
-/// What of a template may not change before the job starts: all but its labels and annotations, and what decides about nodes.
+/// What of a template may not change before the job starts: all but its labels and annotations, and what
+/// decides about nodes.
 fn frozen(template: PodTemplateSpec<'_>) -> Map {
     fn drop_if_empty(map: &mut Map, key: &str) {
         if map.get(key).and_then(Value::as_map).is_some_and(Map::is_empty) {

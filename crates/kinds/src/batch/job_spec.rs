@@ -19,7 +19,8 @@ use std::collections::HashSet;
 const INDEXED: &str = "Indexed";
 /// The most pods at a time, and the most failed indexes, of an Indexed job.
 const MOST_INDEXED: i64 = 100_000;
-/// The same if indexes have their own limits of failures and there are more completions than [`MOST_INDEXED`].
+/// The same if indexes have their own limits of failures and there are more completions than
+/// [`MOST_INDEXED`].
 const MOST_OF_MANY: i64 = 10_000;
 const LONGEST_MANAGED_BY: usize = 63;
 const LONGEST_INDEXES: usize = 64 << 10;

@@ -1,6 +1,7 @@
 //! The rules for the status of a job.
 //!
-//! Most rules hold only for a change of the fields that they are about: an object that breaks them already may keep what it has.
+//! Most rules hold only for a change of the fields that they are about: an object that breaks them already
+//! may keep what it has.
 
 use super::{indexes, job_spec};
 use crate::workload;

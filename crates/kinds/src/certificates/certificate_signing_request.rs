@@ -1,7 +1,7 @@
 //! `certificatesigningrequests`.
 //!
-//! The server writes the requesting user into the spec, and it never changes. The approval subresource adds conditions of type
-//! `Approved` and `Denied`; no later write removes or changes them.
+//! The server writes the requesting user into the spec, and it never changes. The approval subresource adds
+//! conditions of type `Approved` and `Denied`; no later write removes or changes them.
 
 use super::validate::{self, Through};
 use crate::cells::NONE;
@@ -207,7 +207,8 @@ fn keep_answers(new: &mut Map, old: &Map, ty: &str) {
     }
 }
 
-/// Sets absent times of conditions. A condition that the old object has with the same status keeps its transition time.
+/// Sets absent times of conditions. A condition that the old object has with the same status keeps its
+/// transition time.
 fn set_times(new: &mut Map, old: &Map, now: &str) {
     const TRANSITION: &str = "lastTransitionTime";
     for condition in conditions_mut(new).into_iter().flatten() {

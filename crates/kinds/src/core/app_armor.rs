@@ -16,8 +16,8 @@ pub(super) const DEPRECATED: &str = r#"deprecated since v1.30; use the "appArmor
 /// The longest path of a profile.
 const LONGEST: usize = 4095;
 
-/// For each container of a new pod, writes the annotation if there is none, and takes the profile from it if the container
-/// has none.
+/// For each container of a new pod, writes the annotation if there is none, and takes the profile from it if
+/// the container has none.
 pub(super) fn settle(pod: &mut Map) {
     let spec = Pod::of(pod).spec();
     let annotations = Pod::of(pod).metadata().annotations();
@@ -69,7 +69,8 @@ pub(super) fn settle(pod: &mut Map) {
     }
 }
 
-/// The warnings for annotations of a new pod that name no profile, or one that [`settle`] copies to the container.
+/// The warnings for annotations of a new pod that name no profile, or one that [`settle`] copies to the
+/// container.
 pub(super) fn warnings(pod: Pod<'_>) -> Vec<String> {
     let spec = pod.spec();
     let annotations = pod.metadata().annotations().iter();

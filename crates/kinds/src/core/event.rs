@@ -225,7 +225,8 @@ fn validate_series(event: Event<'_>) -> List {
     errors
 }
 
-/// Nothing but the series of an event changes. The paths are those of the core group; `reason` is compared twice.
+/// Nothing but the series of an event changes. The paths are those of the core group; `reason` is compared
+/// twice.
 fn validate_change(new: Event<'_>, old: Event<'_>) -> List {
     let mut errors = List::new();
     if new.series().map(View::map) != old.series().map(View::map) {

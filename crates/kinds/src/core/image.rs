@@ -1,6 +1,8 @@
-//! Names of container images, as far as the default of a pull policy needs them: `host:5000/path/name:tag@algorithm:digest`.
+//! Names of container images, as far as the default of a pull policy needs them:
+//! `host:5000/path/name:tag@algorithm:digest`.
 
-/// Whether the tag of the image is `latest`; a name without tag and digest has that tag, an invalid name has none.
+/// Whether the tag of the image is `latest`; a name without tag and digest has that tag, an invalid name has
+/// none.
 pub(crate) fn is_latest(image: &str) -> bool {
     let (name_and_tag, digest) = match image.split_once('@') {
         Some((before, digest)) => (before, Some(digest)),

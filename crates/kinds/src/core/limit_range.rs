@@ -56,7 +56,8 @@ impl Strategy for LimitRangeStrategy {
     }
 }
 
-/// For containers: an absent default limit becomes `max`; an absent default request becomes the default limit, or else `min`.
+/// For containers: an absent default limit becomes `max`; an absent default request becomes the default
+/// limit, or else `min`.
 fn default_item(item: &mut Map) {
     if item.get("type").and_then(Value::as_str) == Some("Container") {
         for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
@@ -199,7 +200,8 @@ fn validate_ratio(name: &str, bounds: &Bounds, path: &Path<'_>) -> List {
     errors
 }
 
-/// The ratio as a number, and the largest one that the bounds allow. Amounts that fit are counted in thousandths.
+/// The ratio as a number, and the largest one that the bounds allow. Amounts that fit are counted in
+/// thousandths.
 #[allow(clippy::cast_precision_loss, reason = "as the reference compares them")]
 fn largest_ratio(ratio: &Quantity, min: &Quantity, max: &Quantity) -> (f64, f64) {
     const MOST: i64 = i64::MAX / 1000;

@@ -22,7 +22,8 @@ pub(super) fn has_backsteps(text: &str) -> bool {
     text.split('/').any(|element| element == "..")
 }
 
-/// A relative path without `..` whose first element does not begin with `..` either: such names are the kubelet's own.
+/// A relative path without `..` whose first element does not begin with `..` either: such names are the
+/// kubelet's own.
 pub(super) fn not_reserved(text: &str, path: &Path<'_>) -> List {
     let mut errors = descending(text, path);
     if text.starts_with("..") && !text.starts_with("../") {

@@ -180,7 +180,8 @@ impl Strategy for NodeStrategy {
     }
 }
 
-/// Makes `podCIDR` and the first of `podCIDRs` agree; if they differ, `podCIDR` wins and becomes the only one.
+/// Makes `podCIDR` and the first of `podCIDRs` agree; if they differ, `podCIDR` wins and becomes the only
+/// one.
 fn mirror_ranges(spec: &mut Map) {
     let first = spec.get("podCIDRs").and_then(Value::as_list).and_then(|list| list.first()).cloned();
     match (spec.get("podCIDR").cloned(), first) {

@@ -148,8 +148,8 @@ fn validate(claim: &Map, options: rules::Options, rules: &Rules<'_>) -> List {
     errors
 }
 
-/// Drops the fields of disabled features unless the old object uses them: volume attributes classes, and data sources in
-/// other namespaces.
+/// Drops the fields of disabled features unless the old object uses them: volume attributes classes, and data
+/// sources in other namespaces.
 pub(crate) fn drop_disabled(spec: &mut Map, old: Option<PersistentVolumeClaimSpec<'_>>) {
     if old.is_none_or(|old| old.volume_attributes_class_name().is_none()) {
         spec.remove("volumeAttributesClassName");
@@ -163,7 +163,8 @@ pub(crate) fn drop_disabled(spec: &mut Map, old: Option<PersistentVolumeClaimSpe
     }
 }
 
-/// Makes `dataSource` and `dataSourceRef` agree. `dataSource` accepts only claims and snapshots; other values are dropped.
+/// Makes `dataSource` and `dataSourceRef` agree. `dataSource` accepts only claims and snapshots; other values
+/// are dropped.
 fn settle_data_source(spec: &mut Map, old: Option<PersistentVolumeClaimSpec<'_>>) {
     let had_source = old.is_some_and(|old| old.data_source().is_some() || old.data_source_ref().is_some());
     let view = PersistentVolumeClaimSpec::of(spec);

@@ -286,8 +286,8 @@ fn keep_observed_generations(status: &mut Map, old: &Map) {
     });
 }
 
-/// Keeps the status and the metadata that a status update may not change. `change` makes the new spec from the client's spec and the
-/// old one.
+/// Keeps the status and the metadata that a status update may not change. `change` makes the new spec from
+/// the client's spec and the old one.
 fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Map)) {
     keep(new, old, "status");
     keep_metadata(new, old);
@@ -296,8 +296,8 @@ fn keep_all_but_spec(new: &mut Map, old: &Map, change: impl FnOnce(&mut Map, &Ma
     }
 }
 
-/// Takes from `new` the resources and resize policies of containers. If the containers differ, the pod stays as
-/// the client sent it, and validation refuses it.
+/// Takes from `new` the resources and resize policies of containers. If the containers differ, the pod stays
+/// as the client sent it, and validation refuses it.
 fn take_resources(new: &mut Map, old: &Map) {
     let (before, after) = (Pod::of(old).spec(), Pod::of(new).spec());
     if after.containers().len() != before.containers().len()

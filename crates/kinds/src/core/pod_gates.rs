@@ -1,7 +1,7 @@
 //! The pod fields of disabled features: they are dropped unless the old object uses them.
 //!
-//! Disabled are pod-level resources, dynamic resource allocation, trust bundles in projected volumes, image volumes, stop signals,
-//! the health of allocated resources, and the observed generation of pods.
+//! Disabled are pod-level resources, dynamic resource allocation, trust bundles in projected volumes, image
+//! volumes, stop signals, the health of allocated resources, and the observed generation of pods.
 
 use crate::defaults::{at, each};
 use object::{Map, Value};
@@ -9,7 +9,8 @@ use schema::view::View;
 use schema::views::core::v1::{PodSpec, PodStatus};
 use std::collections::HashSet;
 
-/// Drops the fields of disabled features that `old` does not use from a pod spec. Copies only the parts that change.
+/// Drops the fields of disabled features that `old` does not use from a pod spec. Copies only the parts that
+/// change.
 pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
     let old = old.map(PodSpec::of);
     if !old.is_some_and(has_resources) {
@@ -36,8 +37,8 @@ pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
     }
 }
 
-/// Drops the fields of disabled features that the old pod does not use from a pod status. Copies only the parts that
-/// change.
+/// Drops the fields of disabled features that the old pod does not use from a pod status. Copies only the
+/// parts that change.
 pub(super) fn drop_disabled_status(
     status: &mut Map,
     old: Option<PodStatus<'_>>,

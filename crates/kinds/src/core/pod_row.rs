@@ -124,7 +124,8 @@ impl<'a> Summary<'a> {
         this
     }
 
-    /// Adds the main containers to the summary of the init containers: the first container with a reason counts.
+    /// Adds the main containers to the summary of the init containers: the first container with a reason
+    /// counts.
     fn add_main(&mut self, status: PodStatus<'a>) {
         let mut reason = None;
         let mut running = false;

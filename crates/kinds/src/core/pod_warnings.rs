@@ -255,7 +255,8 @@ fn fractions(amounts: Entries<'_, &str>, names: &[&str], path: &Path<'_>, warnin
     }
 }
 
-/// Warns of addresses in host aliases and of pull secrets that come twice, and of pull secrets without a name.
+/// Warns of addresses in host aliases and of pull secrets that come twice, and of pull secrets without a
+/// name.
 fn duplicates(spec: PodSpec<'_>, path: &Path<'_>, warnings: &mut Warnings) {
     let aliases = path.child("hostAliases");
     let mut seen = Seen::new();

@@ -6,8 +6,8 @@ use schema::view::Entries;
 use schema::views::core::v1::PodSpec;
 use std::cmp::Ordering;
 
-/// `Guaranteed` if every container has limits and equal requests, `BestEffort` if no container has any, `Burstable`
-/// otherwise.
+/// `Guaranteed` if every container has limits and equal requests, `BestEffort` if no container has any,
+/// `Burstable` otherwise.
 pub fn class(spec: PodSpec<'_>) -> Value {
     let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
     let mut all_limited = true;

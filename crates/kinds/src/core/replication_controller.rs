@@ -151,8 +151,8 @@ impl Strategy for ReplicationControllerStrategy {
         errors
     }
 
-    /// Those for the name of a new controller, and those for the template. After a change the reference looks for what the old
-    /// template has and the new one does not.
+    /// Those for the name of a new controller, and those for the template. After a change the reference looks
+    /// for what the old template has and the new one does not.
     fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
         let spec = Path::new("spec");
         let path = spec.child("template");

@@ -146,7 +146,8 @@ fn applies(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// How many of the hard limits a scope does not apply to. Each scope is counted once, however often it is there.
+/// How many of the hard limits a scope does not apply to. Each scope is counted once, however often it is
+/// there.
 struct Unsupported<'a> {
     spec: ResourceQuotaSpec<'a>,
     counts: HashMap<&'a str, usize>,

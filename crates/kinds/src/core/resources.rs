@@ -205,7 +205,8 @@ fn entry(name: &str, amount: &Quantity, huge_pages: HugePages, path: &Path<'_>) 
     errors
 }
 
-/// A request is at most the limit. Resources that cannot be overcommitted have requests that are equal to the limits.
+/// A request is at most the limit. Resources that cannot be overcommitted have requests that are equal to the
+/// limits.
 fn within_limit(name: &str, request: &Quantity, limit: &Quantity, path: &Path<'_>) -> Option<Error> {
     let rule = match request.cmp(limit) {
         Ordering::Equal => return None,

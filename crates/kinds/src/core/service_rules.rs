@@ -19,7 +19,8 @@ const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ran
 const LONGEST_AFFINITY_SECONDS: i64 = 86400;
 const FOR_LOAD_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
-/// The field errors of a service, without those of its metadata. Addresses of the old service may stay as they are.
+/// The field errors of a service, without those of its metadata. Addresses of the old service may stay as
+/// they are.
 pub(super) fn validate(service: Service<'_>, old: Option<Service<'_>>) -> List {
     let spec = service.spec();
     let path = Path::new("spec");
@@ -226,7 +227,8 @@ fn shown_port(port: ServicePort<'_>) -> BadValue {
     ))
 }
 
-/// The networks that a load balancer serves: in the field, or in the annotation from before there was the field.
+/// The networks that a load balancer serves: in the field, or in the annotation from before there was the
+/// field.
 fn source_ranges(service: Service<'_>, old: Option<Service<'_>>, path: &Path<'_>) -> List {
     let mut errors = List::new();
     let balanced = service.spec().r#type() == "LoadBalancer";

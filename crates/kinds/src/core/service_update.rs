@@ -1,8 +1,8 @@
 //! The addresses and ports of a service on update.
 //!
-//! A client may send the object that it created, without the addresses and ports that the server allocated: the update keeps
-//! them ([`keep_allocated`], before others are allocated). A client that changes the type of a service does not have to clear the fields
-//! of the old type: the update drops them ([`prepare`]).
+//! A client may send the object that it created, without the addresses and ports that the server allocated:
+//! the update keeps them ([`keep_allocated`], before others are allocated). A client that changes the type of
+//! a service does not have to clear the fields of the old type: the update drops them ([`prepare`]).
 
 use super::service::is_reachable_from_outside;
 use crate::defaults::{at, each};

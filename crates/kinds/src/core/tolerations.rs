@@ -67,7 +67,8 @@ pub(in crate::core) fn only_added(
     validate(new, path)
 }
 
-/// The field errors of tolerations that an annotation carries as JSON; the error of a text that is no list of tolerations.
+/// The field errors of tolerations that an annotation carries as JSON; the error of a text that is no list of
+/// tolerations.
 pub(in crate::core) fn parsed(text: &str, path: &Path<'_>) -> Result<List, String> {
     static TOLERATION: LazyLock<Shape> =
         LazyLock::new(|| Shape::List(Ref::Shared(Arc::new(Shape::Struct(Toleration::schema().into())))));

@@ -1,7 +1,7 @@
 //! The rules for the sources of volumes: of pods, and of persistent volumes.
 //!
-//! The persistent form of a source has the fields of the one in a pod, and some more. Rules that need only the fields that both
-//! have see it as the one in a pod.
+//! The persistent form of a source has the fields of the one in a pod, and some more. Rules that need only
+//! the fields that both have see it as the one in a pod.
 
 mod csi;
 mod files;
@@ -127,8 +127,8 @@ pub(super) fn of_pod(volume: Volume<'_>, pod: &str, options: &Options, path: &Pa
     sources.errors()
 }
 
-/// The field errors of the source of a persistent volume of a name. `affinity` is that of the volume; a volume without a name
-/// of its own may have none.
+/// The field errors of the source of a persistent volume of a name. `affinity` is that of the volume; a
+/// volume without a name of its own may have none.
 pub(super) fn of_persistent(
     spec: PersistentVolumeSpec<'_>,
     name: &str,

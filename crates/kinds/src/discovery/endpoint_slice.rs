@@ -122,8 +122,8 @@ fn drop_node_hints(object: &mut Map) {
     each(object, "endpoints", |endpoint| at(endpoint, "hints", |hints| drop(hints.remove("forNodes"))));
 }
 
-/// Drops `deprecatedTopology` from endpoints. If it names a node that the old slice had, and the endpoint has no `nodeName`, that
-/// node becomes the `nodeName`.
+/// Drops `deprecatedTopology` from endpoints. If it names a node that the old slice had, and the endpoint has
+/// no `nodeName`, that node becomes the `nodeName`.
 fn drop_topology(new: &mut Map, old: Option<&Map>) {
     const HOST: &str = "kubernetes.io/hostname";
     if old.is_some_and(|old| old.get("endpoints") == new.get("endpoints")) {

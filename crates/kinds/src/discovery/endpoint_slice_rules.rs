@@ -19,8 +19,8 @@ const MOST_HINTS: usize = 8;
 const ZONE: &str = "topology.kubernetes.io/zone";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// The field errors of a slice, without those of its metadata. The type of addresses stays. Endpoints that are as they were are
-/// not checked again: the rules may be newer than they are.
+/// The field errors of a slice, without those of its metadata. The type of addresses stays. Endpoints that
+/// are as they were are not checked again: the rules may be newer than they are.
 pub(super) fn validate(slice: EndpointSlice<'_>, old: Option<EndpointSlice<'_>>) -> List {
     let mut errors = List::new();
     let path = Path::new("addressType");

@@ -66,8 +66,8 @@ fn amount(value: Option<&Value>) -> Cell {
 struct PodDisruptionBudgetStrategy;
 
 impl Strategy for PodDisruptionBudgetStrategy {
-    /// Drops the label expression with which `policy/v1beta1` selects all or no pods, if the selector has other
-    /// requirements.
+    /// Drops the label expression with which `policy/v1beta1` selects all or no pods, if the selector has
+    /// other requirements.
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| at(spec, "selector", strip));
     }

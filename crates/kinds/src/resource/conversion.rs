@@ -1,7 +1,8 @@
 //! Conversion between the served versions and the storage version `v1beta1`.
 //!
-//! `v1beta2` has the fields of a plain device request under `exactly`; the other versions have them in the request itself. Devices of
-//! `v1beta2` have no `basic` struct. Capacities of `v1alpha3` are plain quantities.
+//! `v1beta2` has the fields of a plain device request under `exactly`; the other versions have them in the
+//! request itself. Devices of `v1beta2` have no `basic` struct. Capacities of `v1alpha3` are plain
+//! quantities.
 
 use super::{default_request, default_slice};
 use crate::Conversion;

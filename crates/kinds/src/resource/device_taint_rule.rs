@@ -82,7 +82,8 @@ fn set_time(object: &mut Map, context: &Context<'_>) {
 
 type NameRule = fn(&str, &Path<'_>) -> List;
 
-/// Selectors and taints have the fields of those of the storage version of the other kinds, and are read as these.
+/// Selectors and taints have the fields of those of the storage version of the other kinds, and are read as
+/// these.
 fn validate_spec(spec: DeviceTaintRuleSpec<'_>) -> List {
     let path = Path::new("spec");
     let mut errors = List::new();

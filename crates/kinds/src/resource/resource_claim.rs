@@ -109,7 +109,8 @@ impl Strategy for ResourceClaimStrategy {
     }
 }
 
-/// The features `DRAPrioritizedList` and `DRAAdminAccess` are off: drops their fields unless the old object uses them.
+/// The features `DRAPrioritizedList` and `DRAAdminAccess` are off: drops their fields unless the old object
+/// uses them.
 fn drop_disabled(new: &mut Map, old: Option<&Map>) {
     let spec = old.and_then(|old| old.get("spec")).and_then(Value::as_map);
     let old_results = old.map(results).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The rules that several kinds of this group share. Whether an expression of a selector compiles is not checked.
+//! The rules that several kinds of this group share. Whether an expression of a selector compiles is not
+//! checked.
 
 use crate::checks;
 use object::RawJson;
@@ -34,7 +35,8 @@ pub(super) fn slice<'a, T: Item<'a> + Copy>(
     errors
 }
 
-/// The errors of keys that are there twice. They are at the field `key` of the items, or at the items themselves.
+/// The errors of keys that are there twice. They are at the field `key` of the items, or at the items
+/// themselves.
 pub(super) fn duplicates<K: AsRef<str>>(
     keys: impl Iterator<Item = K>,
     key: Option<&str>,

@@ -111,7 +111,8 @@ impl Strategy for StorageClassStrategy {
     }
 }
 
-/// No two terms are the same. The reference compares each term with as many empty ones as there are terms, too.
+/// No two terms are the same. The reference compares each term with as many empty ones as there are terms,
+/// too.
 fn topologies(terms: Items<'_, TopologySelectorTerm<'_>>, path: &Path<'_>) -> List {
     let mut errors = List::new();
     let mut seen: HashMap<Topology<'_>, usize> = HashMap::from([(Topology::new(), terms.len())]);

@@ -12,8 +12,8 @@ const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
 const SERIAL_NUMBER: &[u64] = &[2, 5, 4, 5];
 
-/// The attributes of subjects that certificates get, in their order there: country, organization, unit, locality, province, street,
-/// postal code, common name, serial number.
+/// The attributes of subjects that certificates get, in their order there: country, organization, unit,
+/// locality, province, street, postal code, common name, serial number.
 const ATTRIBUTES: [&[u64]; 9] = [
     &[2, 5, 4, 6],
     ORGANIZATION,

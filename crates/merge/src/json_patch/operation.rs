@@ -1,4 +1,5 @@
-//! The operations of a JSON patch as the reference reads them: each an object of raw values, looked at when it runs.
+//! The operations of a JSON patch as the reference reads them: each an object of raw values, looked at when
+//! it runs.
 
 use crate::node::Node;
 use schema::json::{self, Entry};

@@ -1,5 +1,5 @@
-//! Server-side apply: a configuration is merged into an object, what its manager applied before and does not any more
-//! is removed, and fields of other owners are conflicts unless the request is forced.
+//! Server-side apply: a configuration is merged into an object, what its manager applied before and does not
+//! any more is removed, and fields of other owners are conflicts unless the request is forced.
 
 use super::check::{Duplicates, check, check_typed};
 use super::compare::compare;
@@ -218,7 +218,8 @@ fn is_list(value: &Value) -> bool {
     value.as_list().is_some()
 }
 
-/// The tree of a type. The reference converts without a text in between, where a whole number is a number of any field.
+/// The tree of a type. The reference converts without a text in between, where a whole number is a number of
+/// any field.
 fn decode(ty: &Ref<Type>, api_version: &str, object: &Value) -> Result<Value, String> {
     let decoded = match decode_text(ty, object) {
         Err(schema::Error::Type(mismatch)) if is_fraction(&mismatch) => decode_text(ty, &whole(object)),

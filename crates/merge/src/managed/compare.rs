@@ -9,8 +9,8 @@ use object::path_set::{Builder, Set};
 use object::{Key, Map, Value};
 use std::collections::BTreeMap;
 
-/// What is different between an object and a later one. A list item of which there are two now, or were before, may be both
-/// removed and added; no other path is in two of the sets.
+/// What is different between an object and a later one. A list item of which there are two now, or were
+/// before, may be both removed and added; no other path is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Comparison {
     /// What only the earlier one has.

@@ -131,8 +131,8 @@ fn items_of(atom: Atom<'_>) -> Option<Items<'_>> {
     }
 }
 
-/// The set as the type has it today: a value that was granular when the set was made, and is atomic now, is owned as a whole. `None` if
-/// nothing is different.
+/// The set as the type has it today: a value that was granular when the set was made, and is atomic now, is
+/// owned as a whole. `None` if nothing is different.
 pub(crate) fn reconciled(set: &Set, place: Place<'_>) -> Option<Set> {
     is_stale(set, place.atom()).then(|| rewritten(set, place.atom()))
 }

@@ -84,8 +84,8 @@ impl<'v> Indexed<'v> {
 
 static NULL: Value = Value::Null;
 
-/// Items of both lists, in the order of the configuration as far as both have them; items that only the object has stay
-/// where they are between the others.
+/// Items of both lists, in the order of the configuration as far as both have them; items that only the
+/// object has stay where they are between the others.
 fn lists(items: Items<'_>, live: &[Value], config: &[Value]) -> Result<Vec<Value>, ItemKeyError> {
     let (left, right) = (Indexed::of(items, live)?, Indexed::of(items, config)?);
     let mut out = Vec::with_capacity(live.len().max(config.len()));

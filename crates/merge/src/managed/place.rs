@@ -1,8 +1,9 @@
 //! Places in a type, and how server-side apply sees the values there.
 //!
-//! Values come in two forms. A *typed* one is the tree of an object: it lacks what its type says anyway, so a field that
-//! is always written is seen with its empty value. A *plain* one is JSON as it was sent, with all its nulls. What an object of a custom kind has
-//! beside `kind`, `apiVersion` and `metadata` is plain in its tree, too.
+//! Values come in two forms. A *typed* one is the tree of an object: it lacks what its type says anyway, so a
+//! field that is always written is seen with its empty value. A *plain* one is JSON as it was sent, with all
+//! its nulls. What an object of a custom kind has beside `kind`, `apiVersion` and `metadata` is plain in its
+//! tree, too.
 
 use crate::node::{ANY, UNBOUNDED};
 use object::path::{Element, Keys};
@@ -35,7 +36,8 @@ pub(crate) enum Place<'s> {
 #[derive(Clone, Copy)]
 pub(crate) struct NodePlace<'s> {
     node: &'s Node,
-    /// Whether the schema keeps unknown fields here or further out: server-side apply takes both for the same.
+    /// Whether the schema keeps unknown fields here or further out: server-side apply takes both for the
+    /// same.
     keeps_unknown: bool,
 }
 
@@ -207,7 +209,8 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Whether every item of a list at this place has a key, whatever its fields. True if the place is not a list.
+    /// Whether every item of a list at this place has a key, whatever its fields. True if the place is not a
+    /// list.
     pub(crate) fn items_have_keys(self) -> bool {
         let Atom::List(items) = self.atom() else { return true };
         let ListType::Map(keys) = items.list_type else { return true };
@@ -578,8 +581,8 @@ impl<'s> Items<'s> {
     }
 }
 
-/// Keys that count as empty where they are absent, by type and field. For all but server-side apply that is no different
-/// from being absent.
+/// Keys that count as empty where they are absent, by type and field. For all but server-side apply that is
+/// no different from being absent.
 const EMPTY_KEYS: [(&str, &str); 1] = [("core.v1.LocalObjectReference", "name")];
 
 fn set_element(item: &Value) -> Result<Element, ItemKeyError> {

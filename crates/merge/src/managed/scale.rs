@@ -1,4 +1,5 @@
-//! The managed fields of a scale: those of its object that are about the number of replicas, under another path.
+//! The managed fields of a scale: those of its object that are about the number of replicas, under another
+//! path.
 
 use super::entries::{self, Id, Owned, Reading};
 use object::path::{Element, Path};

@@ -1,6 +1,7 @@
 //! The owners of fields after a write that is not an apply.
 //!
-//! Changed and added fields belong to the writer alone, removed ones have no owner. A write never fails because of owners.
+//! Changed and added fields belong to the writer alone, removed ones have no owner. A write never fails
+//! because of owners.
 
 use super::check::{Duplicates, check_typed};
 use super::compare::{Comparison, compare};
@@ -92,7 +93,8 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Drops what is owned in versions that are not there any more, and puts the rest as its type has it today, where `is_due`.
+    /// Drops what is owned in versions that are not there any more, and puts the rest as its type has it
+    /// today, where `is_due`.
     pub(crate) fn reconcile(&self, owners: &mut Owners, is_due: impl Fn(&Owned) -> bool) {
         let mut types: BTreeMap<Text, Option<Shape>> = BTreeMap::new();
         owners.retain(|_, owned| {

@@ -38,8 +38,9 @@ pub(crate) fn merge<'a>(
 /// A merged list.
 struct Merged<'a> {
     items: Vec<Node<'a>>,
-    /// What the reference has in the place of the original list afterwards, if that has changed: it deletes elements in place,
-    /// and elements that are added take the room of deleted ones. `$setElementOrder` takes this for the order of the server.
+    /// What the reference has in the place of the original list afterwards, if that has changed: it deletes
+    /// elements in place, and elements that are added take the room of deleted ones. `$setElementOrder` takes
+    /// this for the order of the server.
     original: Option<Vec<Node<'a>>>,
 }
 
@@ -167,12 +168,14 @@ fn specials<'a>(original: Vec<Node<'a>>, patch: &Value, key: &str) -> Result<Spe
 /// A list from which elements were deleted one by one, each time moving those behind it forward.
 struct Deletions<'a> {
     kept: Vec<Node<'a>>,
-    /// The elements in the freed room behind `kept`: each deletion leaves the element there that was last before it.
+    /// The elements in the freed room behind `kept`: each deletion leaves the element there that was last
+    /// before it.
     freed: Vec<Node<'a>>,
 }
 
 impl<'a> Deletions<'a> {
-    /// Deletes all elements with these identities, one identity after the other; none if there are no such elements.
+    /// Deletes all elements with these identities, one identity after the other; none if there are no such
+    /// elements.
     fn of(original: &[Node<'a>], identities: &[Identity], key: &str) -> Option<Self> {
         let mut indexes: HashMap<Identity, Vec<usize>> = HashMap::new();
         for (at, element) in original.iter().enumerate() {

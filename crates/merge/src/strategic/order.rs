@@ -1,5 +1,5 @@
-//! The order of a merged list: the elements that the patch names in the order of the patch, and between them the others, as the
-//! server had them.
+//! The order of a merged list: the elements that the patch names in the order of the patch, and between them
+//! the others, as the server had them.
 
 use super::{DIRECTIVE, bad_type, no_merge_key, not_comparable};
 use crate::Error;
@@ -84,7 +84,8 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// Of the elements of a list, by a key or, without one, by themselves. What has no such key counts as null.
+    /// Of the elements of a list, by a key or, without one, by themselves. What has no such key counts as
+    /// null.
     pub(crate) fn of(elements: &[Node<'_>], key: &str) -> Self {
         let mut places = Self::default();
         for (at, element) in elements.iter().enumerate() {
@@ -180,8 +181,8 @@ pub(crate) fn require_key(element: &Node<'_>, key: &str) -> Result<Identity, Err
     }
 }
 
-/// The reference's stable sort, step by step. It is given an order that is none when an element has no place, and what
-/// comes out then depends on the steps: insertion in blocks of twenty, which are merged.
+/// The reference's stable sort, step by step. It is given an order that is none when an element has no place,
+/// and what comes out then depends on the steps: insertion in blocks of twenty, which are merged.
 fn stable_sort<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool + Copy) {
     const BLOCK: usize = 20;
     items.chunks_mut(BLOCK).for_each(|block| insertion_sort(block, before));

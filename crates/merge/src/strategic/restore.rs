@@ -1,5 +1,5 @@
-//! From the merged JSON to an object of the type, as the reference converts without a text in between: numbers are cut
-//! to their field's size, whole floats are integers, and faults have words of their own.
+//! From the merged JSON to an object of the type, as the reference converts without a text in between:
+//! numbers are cut to their field's size, whole floats are integers, and faults have words of their own.
 
 use crate::go::GoKind;
 use crate::node::{Doc, Node, Opened, UNBOUNDED};
@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// The most bytes of the path of an unknown field.
 const MOST_PATH: usize = 8 << 10;
 
-/// The object; fields that the type does not have go to `unknown`, as their warnings, up to [`MOST_ERRORS`] of them.
+/// The object; fields that the type does not have go to `unknown`, as their warnings, up to [`MOST_ERRORS`]
+/// of them.
 pub(crate) fn object(
     ty: &Type,
     mut node: Node<'_>,

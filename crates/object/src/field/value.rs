@@ -142,7 +142,8 @@ impl From<MicroTime> for BadValue {
     }
 }
 
-/// Writes the shortest digits that give the number back, with an exponent from a million up and from 0.00001 down.
+/// Writes the shortest digits that give the number back, with an exponent from a million up and from 0.00001
+/// down.
 fn write_float(f: &mut fmt::Formatter<'_>, value: f64) -> fmt::Result {
     if !value.is_finite() {
         return f.write_str(if value.is_nan() {

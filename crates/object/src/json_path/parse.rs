@@ -1,11 +1,13 @@
-//! From text to steps, in the reference's reading, which takes a text apart and reads the parts as paths again.
+//! From text to steps, in the reference's reading, which takes a text apart and reads the parts as paths
+//! again.
 
 use super::unquote::unquote;
 use super::{Condition, End, Filter, Slice, Step};
 use crate::quote::{parse_i64, quote};
 use std::fmt;
 
-/// How often parts may be read as paths in each other. Brackets do not nest, so a path that means anything needs two.
+/// How often parts may be read as paths in each other. Brackets do not nest, so a path that means anything
+/// needs two.
 const MOST_NESTED: usize = 16;
 
 /// Why a text is not a path.
@@ -283,7 +285,8 @@ struct Comparison<'t> {
     right: &'t str,
 }
 
-/// Splits at the first run of operator characters. If nothing follows the run, its last character is the right side.
+/// Splits at the first run of operator characters. If nothing follows the run, its last character is the
+/// right side.
 fn split_comparison(text: &str) -> Option<Comparison<'_>> {
     const OPERATORS: [char; 4] = ['!', '<', '>', '='];
     let (left, rest) = text.split_at_checked(text.find(OPERATORS)?)?;

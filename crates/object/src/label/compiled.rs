@@ -1,7 +1,7 @@
 //! The requirements of a long selector, put together by key.
 //!
-//! Matching goes through the labels of an object once and looks each of them up, so that it costs about the same however
-//! long the selector is.
+//! Matching goes through the labels of an object once and looks each of them up, so that it costs about the
+//! same however long the selector is.
 
 use super::{Labels, Operator, Requirement};
 use crate::Text;

@@ -170,7 +170,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Splits text into tokens. A zero byte ends the token it follows, and ends the text where a token should start.
+/// Splits text into tokens. A zero byte ends the token it follows, and ends the text where a token should
+/// start.
 struct Lexer<'a> {
     text: &'a str,
     position: usize,

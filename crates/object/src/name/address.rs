@@ -1,7 +1,8 @@
 //! IP addresses and networks as text: the current strict form, and what older fields still take.
 //!
-//! Older fields ignore leading zeros, take IPv4 addresses in IPv6 clothes, and take networks with bits set past their
-//! prefix. An update may keep a value of the old object that is no longer valid; whether it does is for the caller.
+//! Older fields ignore leading zeros, take IPv4 addresses in IPv6 clothes, and take networks with bits set
+//! past their prefix. An update may keep a value of the old object that is no longer valid; whether it does
+//! is for the caller.
 
 use crate::field::{Error, List, Path};
 use crate::quote::Quoted;
@@ -205,7 +206,8 @@ impl Network {
         self.prefix
     }
 
-    /// Whether an address is in it. A network whose base is an IPv4 address in IPv6 clothes has IPv4 addresses.
+    /// Whether an address is in it. A network whose base is an IPv4 address in IPv6 clothes has IPv4
+    /// addresses.
     pub fn contains(&self, ip: IpAddr) -> bool {
         match (self.base().to_canonical(), ip.to_canonical()) {
             (IpAddr::V4(base), IpAddr::V4(ip)) => {

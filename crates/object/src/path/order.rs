@@ -35,8 +35,8 @@ pub(super) fn values(a: &Value, b: &Value) -> Ordering {
     compare(a, b, values)
 }
 
-/// An order that is total for all values: where [`values`] calls a whole number and a fraction equal, the whole
-/// number comes first. Only a sort needs it.
+/// An order that is total for all values: where [`values`] calls a whole number and a fraction equal, the
+/// whole number comes first. Only a sort needs it.
 pub(crate) fn strict(a: ElementRef<'_>, b: ElementRef<'_>) -> Ordering {
     fn strict_values(a: &Value, b: &Value) -> Ordering {
         match (a, b) {

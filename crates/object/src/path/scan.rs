@@ -1,8 +1,8 @@
-//! The JSON that field sets are written in, read as the reference's reader does: what it accepts, what it refuses,
-//! and in which words.
+//! The JSON that field sets are written in, read as the reference's reader does: what it accepts, what it
+//! refuses, and in which words.
 //!
-//! A document is read up to its end; whatever follows is left alone. Nesting is bounded, and so is everything else by
-//! the length of the text.
+//! A document is read up to its end; whatever follows is left alone. Nesting is bounded, and so is everything
+//! else by the length of the text.
 
 mod number;
 mod string;

@@ -1,5 +1,5 @@
-//! Operations on two sets. Each walks both once, level by level, or looks a small one up in a large one; what only one of
-//! them has is shared, not copied.
+//! Operations on two sets. Each walks both once, level by level, or looks a small one up in a large one; what
+//! only one of them has is shared, not copied.
 
 use super::{Node, Set};
 use std::cmp::Ordering;
@@ -23,7 +23,8 @@ impl Set {
         Set { nodes: nodes.collect() }
     }
 
-    /// The paths that are in any of the sets. However many there are, the cost grows with their size, not with its square.
+    /// The paths that are in any of the sets. However many there are, the cost grows with their size, not
+    /// with its square.
     ///
     /// ```
     /// use object::path_set::Set;

@@ -4,7 +4,8 @@ use super::{Node, Set};
 use crate::path::{Element, strict};
 use std::sync::Arc;
 
-/// Collects one level of a set. Unlike [`Set::insert`], it takes no more time when elements come out of order.
+/// Collects one level of a set. Unlike [`Set::insert`], it takes no more time when elements come out of
+/// order.
 ///
 /// ```
 /// use object::path::Element;

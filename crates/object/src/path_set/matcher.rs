@@ -82,8 +82,8 @@ impl Matcher {
 
     /// Picks what one of two matchers picks.
     ///
-    /// Where both take any element at one place, what the other one says about the steps behind it is lost, as in
-    /// the reference.
+    /// Where both take any element at one place, what the other one says about the steps behind it is lost,
+    /// as in the reference.
     pub fn merge(self, other: Self) -> Self {
         let (Some(mut merged), Some(others)) = (self.branches, other.branches) else {
             return Self::everything();
@@ -121,8 +121,8 @@ impl Set {
     }
 }
 
-/// Looks for a pattern the way the reference does, which asks for the order the wrong way round and so may miss one
-/// of several.
+/// Looks for a pattern the way the reference does, which asks for the order the wrong way round and so may
+/// miss one of several.
 fn find(branches: &[Branch], pattern: &Pattern) -> Option<usize> {
     let order = |at: usize| branches.get(at).map(|branch| branch.pattern.compare(pattern));
     let (mut low, mut high) = (0, branches.len());

@@ -1,7 +1,8 @@
-//! A set held against the texts of other sets, without reading those: most of such a text is only passed over.
+//! A set held against the texts of other sets, without reading those: most of such a text is only passed
+//! over.
 //!
-//! Texts have to be as [`Set::push_json`] writes them. Elements are compared by their texts, so that numbers of one value
-//! and different texts are different here.
+//! Texts have to be as [`Set::push_json`] writes them. Elements are compared by their texts, so that numbers
+//! of one value and different texts are different here.
 
 use super::text::push_key;
 use super::{Node, Set};

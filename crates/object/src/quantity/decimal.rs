@@ -1,7 +1,7 @@
 //! Decimals of any length, for the quantities that do not fit a scaled 64-bit integer.
 //!
-//! Every operation is linear in the digits held and never spells out a power of ten, so `1e999999999` costs what `1`
-//! costs. Two limits keep hostile operands cheap; both lie far past any amount that means something:
+//! Every operation is linear in the digits held and never spells out a power of ten, so `1e999999999` costs
+//! what `1` costs. Two limits keep hostile operands cheap; both lie far past any amount that means something:
 //! 1. A sum whose operands lie more than [`REACH`] digits apart is its larger operand.
 //! 2. A whole number of more than [`REACH`] digits is not divided by 1024 (it has no binary form).
 
@@ -17,8 +17,9 @@ pub(super) struct Decimal {
     /// Values 0 to 9, most significant first.
     digits: Vec<u8>,
     exponent: i64,
-    /// How many fractional digits the reference would hold for this number (negative: how many zeros it would leave
-    /// out). Never less than `-exponent`. It decides how conversions to 64 bits overflow, and nothing else.
+    /// How many fractional digits the reference would hold for this number (negative: how many zeros it would
+    /// leave out). Never less than `-exponent`. It decides how conversions to 64 bits overflow, and nothing
+    /// else.
     places: i64,
 }
 
@@ -130,7 +131,8 @@ impl Decimal {
         self.is_zero() || self.exponent >= 0
     }
 
-    /// The number in units of `10^scale`, as 64 bits: rounded and overflowing in the very ways of the reference.
+    /// The number in units of `10^scale`, as 64 bits: rounded and overflowing in the very ways of the
+    /// reference.
     pub(super) fn scaled_value(&self, scale: i32) -> i64 {
         if self.is_zero() {
             return 0;
@@ -176,7 +178,8 @@ impl Decimal {
         Canonical { mantissa, exponent }
     }
 
-    /// Digits and power of 1024 with the power as large as it can be; none for a fraction or a number too long.
+    /// Digits and power of 1024 with the power as large as it can be; none for a fraction or a number too
+    /// long.
     pub(super) fn canonical_1024(&self) -> Option<Canonical> {
         if !self.is_integer() || self.top() > REACH {
             return None;

@@ -65,8 +65,8 @@ fn canonical_text(quantity: Quantity, original: &str) -> Cow<'_, str> {
     if canonical == original { Cow::Borrowed(original) } else { Cow::Owned(canonical) }
 }
 
-/// Recognises text that is certainly its own canonical form: digits without a leading zero that no larger suffix
-/// could absorb, then a plain suffix. Gives the power of ten of the suffix.
+/// Recognises text that is certainly its own canonical form: digits without a leading zero that no larger
+/// suffix could absorb, then a plain suffix. Gives the power of ten of the suffix.
 fn everyday_form(text: &[u8]) -> Option<Scale> {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, suffix) = text.split_at_checked(end)?;

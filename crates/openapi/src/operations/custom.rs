@@ -1,5 +1,5 @@
-//! The operations of a custom kind. The reference documents them in another way than those of built-in kinds: all of them, in JSON and YAML,
-//! and without the deprecated paths for watches.
+//! The operations of a custom kind. The reference documents them in another way than those of built-in kinds:
+//! all of them, in JSON and YAML, and without the deprecated paths for watches.
 
 use super::names::{id_and_tag, title, with_article};
 use super::resource::{FOR_ALL_NAMESPACES, status};

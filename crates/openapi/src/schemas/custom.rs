@@ -1,7 +1,8 @@
 //! The schemas of custom kinds, from their definitions.
 //!
-//! OpenAPI v3 has all that a structural schema says. OpenAPI v2 has no word for some of it: alternatives and conditions are left out, and
-//! so is the type where a value can be null or anything, because clients take what they find as all that there is.
+//! OpenAPI v3 has all that a structural schema says. OpenAPI v2 has no word for some of it: alternatives and
+//! conditions are left out, and so is the type where a value can be null or anything, because clients take
+//! what they find as all that there is.
 
 use super::{Model, OpenApiVersion, STATUS_NAME, Schemas};
 use crate::tree::{Object, texts};
@@ -35,7 +36,8 @@ enum Level {
 }
 
 impl<'a> Schemas<'a, '_> {
-    /// `com.example.v1.Widget`. A name that a built-in type has gets another one in the document of all kinds.
+    /// `com.example.v1.Widget`. A name that a built-in type has gets another one in the document of all
+    /// kinds.
     pub(super) fn custom_name(&self, resource: &ResourceType, kind: &str) -> Text {
         let domain: Vec<&str> = resource.group.rsplit('.').collect();
         let name = format!("{}.{}.{kind}", domain.join("."), resource.version);
@@ -46,8 +48,8 @@ impl<'a> Schemas<'a, '_> {
         name.into()
     }
 
-    /// The schema of the objects of a custom kind. Without a schema in its definition they are just objects: clients would take properties
-    /// that are named as the only ones.
+    /// The schema of the objects of a custom kind. Without a schema in its definition they are just objects:
+    /// clients would take properties that are named as the only ones.
     pub(super) fn of_custom(&mut self, resource: &ResourceType) -> Value {
         let defined = resource.definition.as_ref().and_then(|definition| definition());
         let defined = defined.as_ref().and_then(Value::as_map);

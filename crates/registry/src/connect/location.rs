@@ -210,7 +210,8 @@ impl Registry {
         self.core_object(target, "pods", target.namespace, name).await
     }
 
-    /// An object of the core group. One that is not there is said to be of the kind that was asked for, as in the reference.
+    /// An object of the core group. One that is not there is said to be of the kind that was asked for, as in
+    /// the reference.
     async fn core_object(
         &self,
         target: &Target<'_>,
@@ -295,7 +296,8 @@ fn at(backend: Backend, tls: bool, host: &str, port: Option<u16>) -> Location {
     Location { backend, tls, host: host.to_owned(), port, path, query, command: None }
 }
 
-/// Whether connections are proxied to an address: it is neither this host, nor one that only this host can reach, nor many.
+/// Whether connections are proxied to an address: it is neither this host, nor one that only this host can
+/// reach, nor many.
 pub fn is_proxyable(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {

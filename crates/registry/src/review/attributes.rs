@@ -47,7 +47,8 @@ pub(super) fn non_resource(wanted: NonResourceAttributes<'_>) -> Attributes {
     Attributes::path(wanted.verb().to_owned(), wanted.path())
 }
 
-/// The requirements of a field selector that can be read. The others are left out, which asks for more and not for less.
+/// The requirements of a field selector that can be read. The others are left out, which asks for more and
+/// not for less.
 fn fields(given: FieldSelectorAttributes<'_>, selectors: &mut Selectors) {
     if !given.raw_selector().is_empty() {
         match field_selector::Selector::parse(given.raw_selector()) {

@@ -1,7 +1,7 @@
 //! CBOR decoding, guided by the type.
 //!
-//! First the whole body is checked to be well-formed. Then decoding continues after a value of the wrong type, as the
-//! reference does: the first such value is reported, unless its map has a duplicate key.
+//! First the whole body is checked to be well-formed. Then decoding continues after a value of the wrong
+//! type, as the reference does: the first such value is reported, unless its map has a duplicate key.
 
 use super::any::{duplicate, invalid_text, unrecognized};
 use super::item::{self, Major, Reader};
@@ -65,8 +65,8 @@ pub(super) struct Decoder<'i> {
     pub(super) strict: StrictList,
     /// The conversion of byte strings that the innermost enclosing tag demands.
     binary_form: Option<BinaryForm>,
-    /// An error that counts only without other errors: the reference converts some values to JSON after everything else
-    /// is decoded.
+    /// An error that counts only without other errors: the reference converts some values to JSON after
+    /// everything else is decoded.
     pub(super) last: Option<Fault>,
     /// The item of the wrong type was read to its end and need not be skipped.
     passed: bool,
@@ -165,8 +165,8 @@ impl<'i> Decoder<'i> {
         result
     }
 
-    /// A byte or text string as text. The reference does not check byte strings; here invalid UTF-8 in one becomes replacement
-    /// characters, because JSON cannot carry it.
+    /// A byte or text string as text. The reference does not check byte strings; here invalid UTF-8 in one
+    /// becomes replacement characters, because JSON cannot carry it.
     pub(super) fn text(&mut self) -> Result<Text, Fault> {
         let is_text = self.reader.major() == Major::Text;
         let bytes = self.reader.string();

@@ -1,5 +1,5 @@
-//! Values that the reference decodes with decoders of their own: times, durations, quantities, `IntOrString`, raw JSON,
-//! and the alternatives to a JSON schema.
+//! Values that the reference decodes with decoders of their own: times, durations, quantities, `IntOrString`,
+//! raw JSON, and the alternatives to a JSON schema.
 
 use super::any::write_json;
 use super::decode::Decoder;

@@ -1,12 +1,12 @@
 //! CBOR in the profile of the reference: only values that JSON has.
 //!
-//! Text and keys are written as byte strings, and read from text strings too; binary data is a byte string with the tag
-//! for base64. Maps are written in the order of their encoded keys, numbers in their shortest form, and every
-//! item begins with the tag of self-described CBOR. Values that JSON does not have (not-a-number, other simple values,
-//! numbers beyond 64 bits, duplicate keys) are refused.
+//! Text and keys are written as byte strings, and read from text strings too; binary data is a byte string
+//! with the tag for base64. Maps are written in the order of their encoded keys, numbers in their shortest
+//! form, and every item begins with the tag of self-described CBOR. Values that JSON does not have
+//! (not-a-number, other simple values, numbers beyond 64 bits, duplicate keys) are refused.
 //!
-//! The errors are those of the reference. It also refuses arrays and maps of more than 1,024 entries, which real
-//! objects have: here [`Limits`] alone bounds them.
+//! The errors are those of the reference. It also refuses arrays and maps of more than 1,024 entries, which
+//! real objects have: here [`Limits`] alone bounds them.
 
 mod any;
 mod decode;

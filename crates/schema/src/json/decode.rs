@@ -1,7 +1,7 @@
 //! JSON decoding, in one pass guided by the type.
 //!
-//! After a value of the wrong type decoding goes on, because a later syntax error, or a later value with an invalid
-//! format (a quantity, a time), takes precedence over it.
+//! After a value of the wrong type decoding goes on, because a later syntax error, or a later value with an
+//! invalid format (a quantity, a time), takes precedence over it.
 
 use super::scan::Scanner;
 use crate::decode::{
@@ -19,8 +19,8 @@ pub fn decode(ty: impl Into<crate::Ref<Type>>, input: &[u8], limits: &Limits) ->
     decode_shape(&Shape::Struct(ty.into()), input, limits)
 }
 
-/// Reads a part of an object: the fields of a type that [has only these](crate::Builder::part_of). Fields that it does not have are
-/// skipped, and not reported.
+/// Reads a part of an object: the fields of a type that [has only these](crate::Builder::part_of). Fields
+/// that it does not have are skipped, and not reported.
 pub fn decode_part(ty: impl Into<crate::Ref<Type>>, input: &[u8], limits: &Limits) -> Result<Value, Error> {
     Ok(decode_with(&Shape::Struct(ty.into()), input, limits, StrictList::quiet())?.value)
 }
@@ -94,8 +94,8 @@ struct Decoder<'i> {
 }
 
 impl<'i> Decoder<'i> {
-    /// One value. For every shape but `Any`, [`Value::Null`] means absent; a value of the wrong type is returned as
-    /// null too.
+    /// One value. For every shape but `Any`, [`Value::Null`] means absent; a value of the wrong type is
+    /// returned as null too.
     fn value(&mut self, shape: &Shape, path: &DecodePath<'_>) -> Result<Value, Fault> {
         self.budget.value()?;
         match (self.scanner.peek_token(), shape) {
@@ -154,7 +154,8 @@ impl<'i> Decoder<'i> {
             _ => "number",
         };
         self.scanner.skip(self.budget.depth_left())?;
-        // In the reference an error of a type's own decoder stops decoding, so it takes precedence over earlier errors.
+        // In the reference an error of a type's own decoder stops decoding, so it takes precedence over
+        // earlier errors.
         if matches!(shape, Shape::Time | Shape::MicroTime | Shape::Duration | Shape::IntOrString) {
             self.refuse(|| path.mismatch_of(found, shape));
         } else {
@@ -249,8 +250,8 @@ impl<'i> Decoder<'i> {
         })
     }
 
-    /// A JSON schema, or its alternative. The reference decodes these with a decoder that does not report unknown
-    /// fields.
+    /// A JSON schema, or its alternative. The reference decodes these with a decoder that does not report
+    /// unknown fields.
     fn schema_or(
         &mut self,
         alternative: Alternative,
@@ -370,7 +371,8 @@ impl<'i> Decoder<'i> {
         Ok(Map::from_distinct(keys.distinct(entries)).into())
     }
 
-    /// Records the key of an entry before its value is read: a duplicate is reported before the fields inside it.
+    /// Records the key of an entry before its value is read: a duplicate is reported before the fields inside
+    /// it.
     #[inline]
     fn note_key(&mut self, keys: &mut Keys, entries: &[(Key, Value)], key: &str, path: &DecodePath<'_>) {
         if keys.repeats(entries, key) {

@@ -1,5 +1,5 @@
-//! JSON without a type: the tree of a document with the text of its numbers and strings, and all keys in their order,
-//! duplicates included. Patches need it: they are compared, copied and refused by their text.
+//! JSON without a type: the tree of a document with the text of its numbers and strings, and all keys in
+//! their order, duplicates included. Patches need it: they are compared, copied and refused by their text.
 
 use super::decode::utf8;
 use super::scan::Scanner;

@@ -1,5 +1,5 @@
-//! JSON encoding: fields in the order of the type, map keys sorted, absent fields omitted or written as null or empty as
-//! in the reference.
+//! JSON encoding: fields in the order of the type, map keys sorted, absent fields omitted or written as null
+//! or empty as in the reference.
 
 use super::escape::{write_markup_escaped, write_string};
 use crate::model::{Field, Shape, Type};
@@ -53,8 +53,8 @@ fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     }
 }
 
-/// Walks fields and entries side by side; false if an entry is out of order. That is known before anything is written that has parts of its
-/// own: otherwise they would be written twice, and theirs four times.
+/// Walks fields and entries side by side; false if an entry is out of order. That is known before anything is
+/// written that has parts of its own: otherwise they would be written twice, and theirs four times.
 fn write_ordered(ty: &Type, map: &Map, out: &mut Vec<u8>) -> bool {
     let fields: &[Field] = &ty.fields;
     let mut first = true;
@@ -261,8 +261,8 @@ fn write_any(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes a number as the reference does: the shortest digits that parse to the same number, with an exponent only below
-/// 1e-6 and from 1e21 on.
+/// Writes a number as the reference does: the shortest digits that parse to the same number, with an exponent
+/// only below 1e-6 and from 1e21 on.
 pub(crate) fn write_float(number: f64, out: &mut Vec<u8>) {
     let size = number.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {

@@ -90,7 +90,8 @@ fn is_plain(bytes: &[u8]) -> bool {
     specials(packed) == 0
 }
 
-/// Flags the bytes of `word` that may need an escape: the lowest flag is exact, higher flags may be false positives.
+/// Flags the bytes of `word` that may need an escape: the lowest flag is exact, higher flags may be false
+/// positives.
 #[inline]
 fn specials(word: u64) -> u64 {
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word;

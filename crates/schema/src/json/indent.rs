@@ -15,7 +15,8 @@ pub fn indent(json: &[u8], out: &mut Vec<u8>) {
     Indenter::new(json).write(out, usize::MAX);
 }
 
-/// JSON that is indented piece by piece, like [`indent`]: indentation may make the text a thousand times as long.
+/// JSON that is indented piece by piece, like [`indent`]: indentation may make the text a thousand times as
+/// long.
 pub struct Indenter<T> {
     json: T,
     at: usize,
@@ -37,7 +38,8 @@ impl<T: AsRef<[u8]>> Indenter<T> {
         Self { json, at: 0, level, opened: false, first: true }
     }
 
-    /// Appends to `out` until that has `enough` bytes, or a token more. Returns whether everything is written.
+    /// Appends to `out` until that has `enough` bytes, or a token more. Returns whether everything is
+    /// written.
     pub fn write(&mut self, out: &mut Vec<u8>, enough: usize) -> bool {
         let line = |level: usize, out: &mut Vec<u8>| {
             out.push(b'\n');
@@ -75,8 +77,8 @@ impl<T: AsRef<[u8]>> Indenter<T> {
     }
 }
 
-/// The range of the token at `at`, past white space, and moves `at` past it: a punctuation mark, a string, or a run of other
-/// characters.
+/// The range of the token at `at`, past white space, and moves `at` past it: a punctuation mark, a string, or
+/// a run of other characters.
 fn next_token(bytes: &[u8], at: &mut usize) -> Option<std::ops::Range<usize>> {
     while matches!(bytes.get(*at)?, b' ' | b'\n' | b'\r' | b'\t') {
         *at += 1;

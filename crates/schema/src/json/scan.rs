@@ -113,7 +113,8 @@ impl<'i> Scanner<'i> {
         }))
     }
 
-    /// The same error within a token. At the end of the text the reference reads one more space, which is unexpected.
+    /// The same error within a token. At the end of the text the reference reads one more space, which is
+    /// unexpected.
     #[cold]
     fn unexpected_within(&self, context: &str) -> Fault {
         let byte = self.peek().unwrap_or(b' ');
@@ -399,8 +400,8 @@ impl<'i> Scanner<'i> {
         }
     }
 
-    /// Skips the entries of an object, from the opening quote of a key, as long as the values are objects and there is no
-    /// white space. A fast path for `fieldsV1`, which is most of the skipped text.
+    /// Skips the entries of an object, from the opening quote of a key, as long as the values are objects and
+    /// there is no white space. A fast path for `fieldsV1`, which is most of the skipped text.
     fn skip_entries(
         &mut self,
         mut at: usize,
@@ -511,8 +512,8 @@ fn quote(byte: u8) -> String {
 mod tests {
     use super::*;
 
-    /// Changes, removes and truncates at every byte of a `fieldsV1` value: the scanner accepts the result exactly if
-    /// `serde_json` does.
+    /// Changes, removes and truncates at every byte of a `fieldsV1` value: the scanner accepts the result
+    /// exactly if `serde_json` does.
     #[test]
     fn skip_refuses_the_same_damaged_fields_v1_as_a_bytewise_reader() {
         let set = r#"{"f:a":{},"f:list":{".":{},"k:{\"n\":\"x\"}":{"f:b":{}},"v:1":{}},"o":[{"f:c":{}},1],"n":null}"#;

@@ -134,8 +134,9 @@ impl Decoder {
         Map::from_distinct(self.fields.take(base))
     }
 
-    /// Reads the fields of one message; those of inlined messages go to the same struct. `last` is the highest field number so
-    /// far: a field with a number that is not above it may be repeated, and goes to `repeats` with its position.
+    /// Reads the fields of one message; those of inlined messages go to the same struct. `last` is the
+    /// highest field number so far: a field with a number that is not above it may be repeated, and goes to
+    /// `repeats` with its position.
     fn message_fields(
         &mut self,
         ty: &Type,
@@ -172,8 +173,8 @@ impl Decoder {
                 repeats.push((at, self.field(field, tag, &mut reader)?));
                 continue;
             }
-            // Most fields are texts, and many are empty: the reference writes empty texts, and a tree omits them. Each value is
-            // written straight to its slot, because a move costs more than the decoding.
+            // Most fields are texts, and many are empty: the reference writes empty texts, and a tree omits
+            // them. Each value is written straight to its slot, because a move costs more than the decoding.
             match (&field.shape, tag.wire) {
                 (Shape::String, Wire::Bytes) => {
                     self.budget.value()?;
@@ -229,7 +230,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Fields that may be repeated, by position: lists and maps grow, structs are merged, other values are replaced.
+    /// Fields that may be repeated, by position: lists and maps grow, structs are merged, other values are
+    /// replaced.
     #[cold]
     fn set_again(&mut self, base: usize, ty: &Type, mut repeats: Vec<(usize, Value)>) {
         repeats.sort_by_key(|(at, _)| *at);
@@ -475,7 +477,8 @@ impl Decoder {
     }
 }
 
-/// The message field with this number and its index: mostly the next one, or the one at the index `number - 1`.
+/// The message field with this number and its index: mostly the next one, or the one at the index `number -
+/// 1`.
 #[inline]
 fn find(message_fields: &[MessageField], next: usize, number: u32) -> Option<(usize, &MessageField)> {
     for near in [next, (number as usize).wrapping_sub(1)] {

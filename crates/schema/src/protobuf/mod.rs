@@ -1,8 +1,8 @@
 //! Protobuf: the messages of the reference, and the envelope that carries an object over the wire.
 //!
-//! An object's bytes are a prefix of four bytes, then a message that names the kind and holds the object's own
-//! message ([`Envelope`]). Encoding gives the same bytes as the reference: fields by ascending number, map entries by
-//! key, and a field that is neither optional nor a list or map even if it is empty.
+//! An object's bytes are a prefix of four bytes, then a message that names the kind and holds the object's
+//! own message ([`Envelope`]). Encoding gives the same bytes as the reference: fields by ascending number,
+//! map entries by key, and a field that is neither optional nor a list or map even if it is empty.
 
 mod decode;
 mod encode;

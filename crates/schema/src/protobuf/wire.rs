@@ -180,7 +180,8 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// A buffer that is filled from the end to the front, so that the length of a message is known when it is written.
+/// A buffer that is filled from the end to the front, so that the length of a message is known when it is
+/// written.
 pub(super) struct Writer {
     buffer: Vec<u8>,
     /// The start of the written bytes.

@@ -101,7 +101,8 @@ fn node(source: JSONSchemaProps<'_>, depth: usize, room: &mut Room) -> Result<In
     Ok(Interned::<Node>::new(node))
 }
 
-/// The default of a node, without what its schema does not name and with the defaults within it. A null is none.
+/// The default of a node, without what its schema does not name and with the defaults within it. A null is
+/// none.
 fn default(raw: &RawJson, node: &Node, room: &mut Room) -> Result<Option<Constant>, CompileError> {
     let mut constant = constant(raw)?;
     pruned(&constant.value, node).into_iter().for_each(|value| constant.value = value);
@@ -114,8 +115,8 @@ fn default(raw: &RawJson, node: &Node, room: &mut Room) -> Result<Option<Constan
     Ok((!constant.value.is_null()).then_some(constant))
 }
 
-/// About how long the JSON of a value is, if it has no more values within it than are left of a budget. Parts that are shared count each
-/// time.
+/// About how long the JSON of a value is, if it has no more values within it than are left of a budget. Parts
+/// that are shared count each time.
 fn bytes(value: &Value, left: &mut usize) -> Option<usize> {
     *left = left.checked_sub(1)?;
     let within = match value {

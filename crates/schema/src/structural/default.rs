@@ -1,7 +1,7 @@
 //! Defaulting: what is absent gets the value that the schema names.
 //!
-//! The items of a list each get the defaults of their schema, so a small object can become a large one. What is added is counted in bytes
-//! of JSON, and past a bound nothing is added at all.
+//! The items of a list each get the defaults of their schema, so a small object can become a large one. What
+//! is added is counted in bytes of JSON, and past a bound nothing is added at all.
 
 use super::edit::{self, Edit};
 use super::{Constant, Node, Structural};
@@ -22,7 +22,8 @@ pub enum Defaulted {
 }
 
 impl Structural {
-    /// Gives an object the defaults of the schema, at every depth. A null where none is allowed counts as absent.
+    /// Gives an object the defaults of the schema, at every depth. A null where none is allowed counts as
+    /// absent.
     pub fn default(&self, object: &mut Value) -> Defaulted {
         let mut room = Room::of(MOST_ADDED);
         let completed = completed(object, &self.root, &mut room);

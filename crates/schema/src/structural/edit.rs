@@ -1,4 +1,5 @@
-//! Changes to trees that share what does not change: a list or a map is copied only if something within it changes.
+//! Changes to trees that share what does not change: a list or a map is copied only if something within it
+//! changes.
 
 use object::{Key, Map, Value};
 

@@ -1,4 +1,5 @@
-//! Embedded objects: what `kind`, `apiVersion` and `metadata` of a value with `x-kubernetes-embedded-resource` have to be.
+//! Embedded objects: what `kind`, `apiVersion` and `metadata` of a value with
+//! `x-kubernetes-embedded-resource` have to be.
 
 use super::{Node, Structural};
 use crate::decode::{Error, Limits, Strict};
@@ -10,10 +11,12 @@ use crate::views::meta::v1::ObjectMeta;
 use object::field::{self, Path};
 use object::{Map, Value, excerpt, name};
 
-/// The rules for the metadata of any object, which has a name: what is wrong, with paths that begin with `metadata`.
+/// The rules for the metadata of any object, which has a name: what is wrong, with paths that begin with
+/// `metadata`.
 type MetadataRules<'r> = &'r dyn Fn(&Map) -> field::List;
 
-/// Whether a value is an object: what is at the root of a schema always is, though the schema does not say so.
+/// Whether a value is an object: what is at the root of a schema always is, though the schema does not say
+/// so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outermost {
     /// It is.
@@ -23,8 +26,9 @@ pub enum Outermost {
 }
 
 impl Structural {
-    /// What is wrong with `kind`, `apiVersion` and `metadata` of embedded objects. The rules for metadata are those of `metadata`: it gets an
-    /// object with its metadata, which is that of a namespaced object if it has a namespace, and can have any name that is a path segment.
+    /// What is wrong with `kind`, `apiVersion` and `metadata` of embedded objects. The rules for metadata are
+    /// those of `metadata`: it gets an object with its metadata, which is that of a namespaced object if it
+    /// has a namespace, and can have any name that is a path segment.
     pub fn validate_embedded(&self, object: &Map, metadata: impl Fn(&Map) -> field::List) -> field::List {
         let mut errors = field::List::new();
         check_map(object, &self.root, &Path::UNSET, &metadata, &mut errors);
@@ -187,7 +191,8 @@ pub fn is_meta(key: &str) -> bool {
 
 /// The metadata of an embedded object, as its type reads it.
 pub(super) struct Metadata {
-    /// The metadata without unknown fields and without malformed ones. Nothing can be read of a value that is no object.
+    /// The metadata without unknown fields and without malformed ones. Nothing can be read of a value that is
+    /// no object.
     pub(super) value: Option<Value>,
     /// The unknown fields.
     pub(super) unknown: Vec<String>,

@@ -1,4 +1,5 @@
-//! The formats of texts that the reference checks. All other formats, those of numbers among them, say nothing.
+//! The formats of texts that the reference checks. All other formats, those of numbers among them, say
+//! nothing.
 
 mod mail;
 mod uri;
@@ -116,8 +117,8 @@ fn is_ipv6(text: &str) -> bool {
     text.contains(':') && text.parse::<std::net::Ipv6Addr>().is_ok()
 }
 
-/// Letters, digits and symbols of any script, with dashes between them: one label that has a dash only after its first character, or several labels
-/// of which the last has letters only.
+/// Letters, digits and symbols of any script, with dashes between them: one label that has a dash only after
+/// its first character, or several labels of which the last has letters only.
 fn is_hostname(text: &str) -> bool {
     if text.len() > 255 || !has_pattern(r"^[-.0-9\p{S}\p{L}]+$", text) {
         return false;
@@ -167,7 +168,8 @@ fn is_uuid(text: &str, version: Option<u8>) -> bool {
     fits && rest.is_empty()
 }
 
-/// The digits of a number, without white space and dashes, but no more than are needed to see that there are too many.
+/// The digits of a number, without white space and dashes, but no more than are needed to see that there are
+/// too many.
 fn isbn_digits(text: &str) -> Vec<u32> {
     let kept = text.chars().filter(|character| !matches!(character, '\t' | '\n' | '\x0c' | '\r' | ' ' | '-'));
     // Anything but a digit is 10, which only an X may be.
@@ -207,7 +209,8 @@ fn is_credit_card(text: &str) -> bool {
     has_pattern(ISSUERS, &digits) && sum.is_multiple_of(10)
 }
 
-/// The standard alphabet with padding; the bits that padding leaves over do not count. No text at all is none.
+/// The standard alphabet with padding; the bits that padding leaves over do not count. No text at all is
+/// none.
 fn is_base64(text: &str) -> bool {
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');

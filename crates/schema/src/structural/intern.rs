@@ -1,7 +1,7 @@
 //! Equal schemas are one.
 //!
-//! A schema is made from the inside out, so the parts of a new part are already known: two parts are equal if their own facts are, and
-//! the parts that they refer to are the same.
+//! A schema is made from the inside out, so the parts of a new part are already known: two parts are equal if
+//! their own facts are, and the parts that they refer to are the same.
 
 use super::{Nested, Node, Rules, Structural};
 use object::Key;

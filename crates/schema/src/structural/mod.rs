@@ -1,7 +1,8 @@
-//! Structural schemas: the types of custom resources, in the form in which objects are read, completed and checked by them.
+//! Structural schemas: the types of custom resources, in the form in which objects are read, completed and
+//! checked by them.
 //!
-//! A custom resource is decoded as a plain tree, because a value of the wrong type is a fault of the object (422), not of its
-//! bytes. What its schema says is then done to the tree, in this order:
+//! A custom resource is decoded as a plain tree, because a value of the wrong type is a fault of the object
+//! (422), not of its bytes. What its schema says is then done to the tree, in this order:
 //!
 //! | step | when | here |
 //! |---|---|---|
@@ -9,9 +10,9 @@
 //! | default | of what a client sent, of what a patch made, and of what is stored | [`Structural::default`] |
 //! | validate | before an object is stored | [`Structural::validate`] |
 //!
-//! A schema is compiled once ([`Structural::compile`]). Equal schemas are one, and so are equal parts of different ones: most
-//! definitions repeat a few. What only documentation needs (descriptions, titles, examples) is left out; it is read from the definition when
-//! somebody asks for it.
+//! A schema is compiled once ([`Structural::compile`]). Equal schemas are one, and so are equal parts of
+//! different ones: most definitions repeat a few. What only documentation needs (descriptions, titles,
+//! examples) is left out; it is read from the definition when somebody asks for it.
 
 mod compile;
 mod default;
@@ -50,7 +51,8 @@ impl fmt::Debug for Structural {
 }
 
 impl Structural {
-    /// A number that no other schema has or had. Equal schemas that are in use at the same time have the same.
+    /// A number that no other schema has or had. Equal schemas that are in use at the same time have the
+    /// same.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -132,7 +134,8 @@ pub enum Additional {
     Node(Interned<Node>),
 }
 
-/// A value that stands in a schema: a default, or one of an enumeration. Two are the same if they are written the same.
+/// A value that stands in a schema: a default, or one of an enumeration. Two are the same if they are written
+/// the same.
 #[derive(Clone)]
 pub struct Constant {
     value: Value,
@@ -184,7 +187,8 @@ pub struct Rules {
     pub expressions: Box<[Expression]>,
 }
 
-/// A schema below `allOf`, `anyOf`, `oneOf` or `not`: rules for a value, and for values within it. It has no structure of its own.
+/// A schema below `allOf`, `anyOf`, `oneOf` or `not`: rules for a value, and for values within it. It has no
+/// structure of its own.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Nested {
     /// The type, which only an integer or a string names here.
@@ -240,7 +244,8 @@ impl Node {
         self.properties.binary_search_by(|(key, _)| key.as_str().cmp(name)).ok()
     }
 
-    /// What the value of a key has to be; nothing is said of a key that is neither a field nor covered by `additional`.
+    /// What the value of a key has to be; nothing is said of a key that is neither a field nor covered by
+    /// `additional`.
     pub fn child(&self, name: &str) -> Option<&Interned<Node>> {
         self.property(name).or(self.additional.node())
     }

@@ -1,13 +1,15 @@
 //! Patterns in RE2 syntax, as Go reads them.
 //!
-//! A pattern is read once with Go's grammar, limits and error texts, and written anew in the syntax of the crate `regex`, which matches in linear
-//! time. The crate has a larger grammar, where some of the same text means something else (`\d` is any digit of Unicode, `[a&&b]` an
-//! intersection): so nothing is handed on as it was sent. Whether repetitions are greedy does not change whether a text matches, and is left out.
+//! A pattern is read once with Go's grammar, limits and error texts, and written anew in the syntax of the
+//! crate `regex`, which matches in linear time. The crate has a larger grammar, where some of the same text
+//! means something else (`\d` is any digit of Unicode, `[a&&b]` an intersection): so nothing is handed on as
+//! it was sent. Whether repetitions are greedy does not change whether a text matches, and is left out.
 //!
-//! Matching takes as many steps as the pattern has, for each character, where its states are too many to be kept. The caller says whether
-//! that is too much.
+//! Matching takes as many steps as the pattern has, for each character, where its states are too many to be
+//! kept. The caller says whether that is too much.
 //!
-//! Patterns are compiled when a text is first matched, and kept in one bounded cache, so a definition that nobody uses costs nothing.
+//! Patterns are compiled when a text is first matched, and kept in one bounded cache, so a definition that
+//! nobody uses costs nothing.
 
 mod names;
 mod parse;
@@ -49,14 +51,15 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How many steps a pattern has to be compiled to before it is known whether it may be used. Most patterns have none.
+/// How many steps a pattern has to be compiled to before it is known whether it may be used. Most patterns
+/// have none.
 pub fn steps_to_check(pattern: &str) -> u64 {
     let weight = parse::translate(pattern).map_or(0, |translated| translated.weight);
     if weight > KNOWN_TO_FIT { weight } else { 0 }
 }
 
-/// Whether a text has a part that matches a pattern. `spend` is given the steps of compiling and of matching, and says whether they
-/// are to be done; if they are not, nothing is known.
+/// Whether a text has a part that matches a pattern. `spend` is given the steps of compiling and of matching,
+/// and says whether they are to be done; if they are not, nothing is known.
 pub(crate) fn matches(
     pattern: &str,
     text: &str,

@@ -1,8 +1,8 @@
 //! Pruning: what a schema does not name is taken out.
 //!
-//! It is one walk that does what the reference does in three: fields that the schema does not name go, then nulls where the schema allows none
-//! and has no default, then what is wrong in `kind`, `apiVersion` and `metadata` of embedded objects. Those of the object itself have types, and
-//! are left to the decoder.
+//! It is one walk that does what the reference does in three: fields that the schema does not name go, then
+//! nulls where the schema allows none and has no default, then what is wrong in `kind`, `apiVersion` and
+//! `metadata` of embedded objects. Those of the object itself have types, and are left to the decoder.
 //!
 //! Nothing is copied of a tree that has nothing to prune.
 
@@ -18,14 +18,16 @@ use object::{Key, Map, Value, field};
 pub struct Pruned {
     /// Whether the object changed.
     pub changed: bool,
-    /// The first value in `kind`, `apiVersion` or `metadata` of an embedded object that is malformed, for which a request is refused. Malformed
-    /// values were taken out, as is right for a stored object, which has to stay readable.
+    /// The first value in `kind`, `apiVersion` or `metadata` of an embedded object that is malformed, for
+    /// which a request is refused. Malformed values were taken out, as is right for a stored object, which
+    /// has to stay readable.
     pub malformed: Option<field::Error>,
 }
 
 impl Structural {
-    /// Takes out of an object what the schema does not name, and names it in `strict`, after what the decoder found: duplicate fields first, then
-    /// unknown fields of the metadata, then those of the schema, then those of the metadata of embedded objects.
+    /// Takes out of an object what the schema does not name, and names it in `strict`, after what the decoder
+    /// found: duplicate fields first, then unknown fields of the metadata, then those of the schema, then
+    /// those of the metadata of embedded objects.
     pub fn prune(&self, object: &mut Value, strict: &mut Vec<Strict>) -> Pruned {
         self.prune_with(object, strict, false)
     }
@@ -93,7 +95,8 @@ struct Walk {
 }
 
 impl Walk {
-    /// What becomes of a value. What the schema does not name is preserved if `preserve` or the schema says so.
+    /// What becomes of a value. What the schema does not name is preserved if `preserve` or the schema says
+    /// so.
     fn value(
         &mut self,
         value: &Value,

@@ -1,15 +1,17 @@
 //! The rules of a schema, in the words of the reference.
 //!
-//! One walk over the object does all of it. Every keyword is checked, also after another one failed; only the length and the pattern of a
-//! text stop at the first fault. Of the schemas below `anyOf` and `oneOf` that all failed, the faults of the one that matched most are
-//! named, so the walk counts what matched as the reference does. A fault that reads like one before it is left out.
+//! One walk over the object does all of it. Every keyword is checked, also after another one failed; only the
+//! length and the pattern of a text stop at the first fault. Of the schemas below `anyOf` and `oneOf` that
+//! all failed, the faults of the one that matched most are named, so the walk counts what matched as the
+//! reference does. A fault that reads like one before it is left out.
 //!
-//! Of a change, faults of unchanged parts are left out: the walk runs again with the old object beside the new one, from place to
-//! place as the schema says (the items of a list map by their keys, those of other lists not at all), and drops the faults of every place
-//! whose old value is the same. Schemas below `allOf`, `anyOf`, `oneOf` and `not` do not look at the old object.
+//! Of a change, faults of unchanged parts are left out: the walk runs again with the old object beside the
+//! new one, from place to place as the schema says (the items of a list map by their keys, those of other
+//! lists not at all), and drops the faults of every place whose old value is the same. Schemas below `allOf`,
+//! `anyOf`, `oneOf` and `not` do not look at the old object.
 //!
-//! The time is linear in the object for a given schema, and recursion is as deep as the schema. Both together are bounded: the walk counts
-//! its steps (`work`), and gives an object up whose check would take seconds.
+//! The time is linear in the object for a given schema, and recursion is as deep as the schema. Both together
+//! are bounded: the walk counts its steps (`work`), and gives an object up whose check would take seconds.
 
 mod fault;
 mod same;
@@ -26,8 +28,8 @@ use same::Keyed;
 use work::Work;
 
 impl Structural {
-    /// What is wrong with an object, in the words and the order of the reference. Of a change, what was wrong before and did not change is
-    /// left out.
+    /// What is wrong with an object, in the words and the order of the reference. Of a change, what was wrong
+    /// before and did not change is left out.
     pub fn validate(&self, new: &Map, old: Option<&Map>) -> field::List {
         let new = Value::from(new.clone());
         let old = old.map(|old| Value::from(old.clone()));

@@ -1,5 +1,5 @@
-//! YAML encoding in the layout of the reference: blocks indented by two, lists under a key not indented, text folded past
-//! 80 columns.
+//! YAML encoding in the layout of the reference: blocks indented by two, lists under a key not indented, text
+//! folded past 80 columns.
 
 mod scalar;
 
@@ -128,7 +128,7 @@ impl Emitter {
             self.line_break();
         }
         if self.column < indent {
-            self.out.extend(std::iter::repeat_n(b' ', indent - self.column));
+            self.out.resize(self.out.len() + indent - self.column, b' ');
             self.column = indent;
         }
         self.spaced = true;

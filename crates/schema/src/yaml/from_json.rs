@@ -25,7 +25,8 @@ pub fn from_json(json: &str, out: &mut Vec<u8>) -> Result<(), Error> {
     Writer::new(json)?.write(out, usize::MAX).map(drop)
 }
 
-/// JSON that is written as YAML piece by piece, like [`from_json`]: indentation may make the YAML a thousand times as long.
+/// JSON that is written as YAML piece by piece, like [`from_json`]: indentation may make the YAML a thousand
+/// times as long.
 ///
 /// It holds the JSON, a few bytes for each list and map in it, and the keys of the maps that it is in.
 pub struct Writer<T> {

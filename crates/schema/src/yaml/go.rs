@@ -55,7 +55,8 @@ pub(super) fn show_scalar(scalar: &Scalar, out: &mut String) {
     };
 }
 
-/// A value as `%#v` prints it: `map[interface {}]interface {}{"a":interface {}(nil)}`. Longer ones are cut off.
+/// A value as `%#v` prints it: `map[interface {}]interface {}{"a":interface {}(nil)}`. Longer ones are cut
+/// off.
 pub(super) fn show(item: &YamlValue, out: &mut String) {
     const LONGEST: usize = 64 * 1024;
     if out.len() > LONGEST {

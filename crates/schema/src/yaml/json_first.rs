@@ -1,7 +1,7 @@
 //! The fast path for JSON in a YAML body, which is what most clients send.
 //!
-//! It is taken only if the YAML parser would give the same result: every token has the same meaning in YAML and in JSON,
-//! no key is duplicate, and decoding reports no unknown fields.
+//! It is taken only if the YAML parser would give the same result: every token has the same meaning in YAML
+//! and in JSON, no key is duplicate, and decoding reports no unknown fields.
 
 use crate::decode::{Decoded, Limits};
 use crate::json::write_float;

@@ -1,7 +1,8 @@
 //! YAML: decoded by way of JSON text, and encoded from JSON text.
 //!
-//! Decoding matches the reference: YAML 1.1 scalars, only the first document, the same error messages and line numbers.
-//! Encoding gives the same text as the reference, except where the reference loses or refuses a JSON value.
+//! Decoding matches the reference: YAML 1.1 scalars, only the first document, the same error messages and
+//! line numbers. Encoding gives the same text as the reference, except where the reference loses or refuses a
+//! JSON value.
 
 mod emit;
 mod from_json;

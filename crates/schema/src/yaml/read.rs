@@ -1,7 +1,7 @@
 //! The characters of a YAML stream, with their line and column.
 //!
-//! The stream is decoded in blocks, as in the reference: an invalid byte is reported when the scanner reaches its block,
-//! before any other error in that block, and not at all if the scanner stops earlier.
+//! The stream is decoded in blocks, as in the reference: an invalid byte is reported when the scanner reaches
+//! its block, before any other error in that block, and not at all if the scanner stops earlier.
 
 use super::fault;
 use crate::decode::Fault;
@@ -143,8 +143,8 @@ impl<'i> Reader<'i> {
         self.take_break(&mut Vec::new());
     }
 
-    /// Consumes and appends a line break, if the current character is one; all but the Unicode separators become a line
-    /// feed.
+    /// Consumes and appends a line break, if the current character is one; all but the Unicode separators
+    /// become a line feed.
     pub(super) fn take_break(&mut self, into: &mut Vec<u8>) {
         let (bytes, characters) = match self.byte() {
             b'\r' if self.ahead(1) == b'\n' => (2, 2),

@@ -1,5 +1,5 @@
-//! Characters to tokens, as in libyaml: indentation becomes tokens of its own, and a key is recognised only at the colon
-//! after it, so tokens stay in a queue while one of them may still be a key.
+//! Characters to tokens, as in libyaml: indentation becomes tokens of its own, and a key is recognised only
+//! at the colon after it, so tokens stay in a queue while one of them may still be a key.
 
 mod property;
 mod scalar;
@@ -261,8 +261,8 @@ impl<'i> Scanner<'i> {
         Ok(())
     }
 
-    /// Opens a block collection if the column is greater than the current indentation; its token goes to `place` in the
-    /// queue.
+    /// Opens a block collection if the column is greater than the current indentation; its token goes to
+    /// `place` in the queue.
     fn roll_indent(&mut self, mark: Mark, place: Option<usize>, kind: TokenType) {
         let column = mark.column as isize;
         if self.flow_level > 0 || self.indent >= column {

@@ -1,7 +1,8 @@
-//! YAML nodes to JSON text: aliases and merge keys are resolved, keys become strings, the last of duplicate keys wins.
+//! YAML nodes to JSON text: aliases and merge keys are resolved, keys become strings, the last of duplicate
+//! keys wins.
 //!
-//! Aliases make a document larger than its text. Three limits bound their expansion: the ratio that the reference allows,
-//! the number of values, and the bytes of text.
+//! Aliases make a document larger than its text. Three limits bound their expansion: the ratio that the
+//! reference allows, the number of values, and the bytes of text.
 
 use super::go;
 use super::parse::{Content, Document, NodeId, YamlNode};

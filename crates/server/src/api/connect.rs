@@ -1,4 +1,5 @@
-//! Connections to kubelets, pods and services: the log of a container, commands, forwarded ports, and the proxies.
+//! Connections to kubelets, pods and services: the log of a container, commands, forwarded ports, and the
+//! proxies.
 //!
 //! The registry says where a request leads ([`registry::Location`]). From there on:
 //!
@@ -10,9 +11,10 @@
 //! | WebSocket with `v5.channel.k8s.io`, for a command | SPDY, with the channels as streams | `upgrade` |
 //! | WebSocket with `SPDY/3.1+...`, for ports | SPDY, whose bytes are the messages of the WebSocket | `upgrade` |
 //!
-//! Nothing is buffered beyond a few pieces in each direction: a client that stops reading stops the backend. Streams have no
-//! time limit, and end when one side ends, or when the server stops. Until a backend has agreed to an upgrade, it has
-//! [`OPENING`], and the client that leaves ends the attempt. Each connection to a backend has a [`Place`] among all connections of the server.
+//! Nothing is buffered beyond a few pieces in each direction: a client that stops reading stops the backend.
+//! Streams have no time limit, and end when one side ends, or when the server stops. Until a backend has
+//! agreed to an upgrade, it has [`OPENING`], and the client that leaves ends the attempt. Each connection to
+//! a backend has a [`Place`] among all connections of the server.
 
 mod log;
 mod proxy;

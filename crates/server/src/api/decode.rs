@@ -1,9 +1,9 @@
 //! Decodes the body of a request to a tree of the expected type.
 //!
-//! A body without `kind` and `apiVersion` is of the expected kind. The checks have the order and the messages of the reference:
-//! is the body valid in its format, is its kind registered, does it decode as that kind, does that kind convert to the expected
-//! one, is its version that of the request. Unknown and duplicate fields are ignored, warned about or refused, as
-//! `fieldValidation` says.
+//! A body without `kind` and `apiVersion` is of the expected kind. The checks have the order and the messages
+//! of the reference: is the body valid in its format, is its kind registered, does it decode as that kind,
+//! does that kind convert to the expected one, is its version that of the request. Unknown and duplicate
+//! fields are ignored, warned about or refused, as `fieldValidation` says.
 //!
 //! A body of the expected kind is decoded once. Only if that fails, the body is read again for the reason.
 
@@ -167,8 +167,8 @@ pub(crate) fn object(
     Ok(Body { value, warnings, empty })
 }
 
-/// Decodes the `DeleteOptions` of a body that is not empty, of any group and version. Unknown fields are ignored; errors are 500
-/// without a reason, as in the reference.
+/// Decodes the `DeleteOptions` of a body that is not empty, of any group and version. Unknown fields are
+/// ignored; errors are 500 without a reason, as in the reference.
 pub(crate) fn delete_options(body: &[u8], format: BodyFormat) -> Result<Value, Status> {
     let unknown_reason_500 =
         |why: String| Status { code: 500, reason: Reason::Unknown, ..Status::bad_request(why) };
@@ -227,7 +227,8 @@ fn read(
                 let given = format!("{}.{}", found.package, named.kind);
                 return Err(refused(format!("converting ({given}) to ({target}): unknown conversion")));
             }
-            // Another version of the same kind. The caller compares the versions, and does not use the fields if they differ.
+            // Another version of the same kind. The caller compares the versions, and does not use the fields
+            // if they differ.
             let value = decoded.unwrap_or_default();
             Ok((outcome.unwrap_or(value), named))
         }

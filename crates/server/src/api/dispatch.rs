@@ -254,8 +254,8 @@ impl Api {
         Ok(watch_body::respond(view, media_type, watch, until))
     }
 
-    /// The duration of a watch without `timeoutSeconds`: random between once and twice the configured one, so that clients do
-    /// not all reconnect at the same time.
+    /// The duration of a watch without `timeoutSeconds`: random between once and twice the configured one, so
+    /// that clients do not all reconnect at the same time.
     fn watch_timeout(&self) -> Duration {
         self.config.shortest_watch.mul_f64(1.0 + fastrand::f64())
     }
@@ -265,7 +265,8 @@ impl Api {
             // The path of a custom kind may have a name; the body decides.
             request.target.name = "";
         }
-        // A subresource creates an object of another kind, and a review or a binding is nothing that is kept: they have no columns.
+        // A subresource creates an object of another kind, and a review or a binding is nothing that is kept:
+        // they have no columns.
         let allowed = if request.target.subresource.is_some() || request.target.served.stored.is_none() {
             AllowedTransforms::NoTables
         } else {
@@ -338,8 +339,8 @@ impl Api {
         ListOptions::read(&pairs(request.query), gate, forced)
     }
 
-    /// The options of a delete: from the body if it is not empty, otherwise from the query. Without its gate, the option of an unsafe
-    /// delete has no effect.
+    /// The options of a delete: from the body if it is not empty, otherwise from the query. Without its gate,
+    /// the option of an unsafe delete has no effect.
     fn delete_options(&self, request: &VerbRequest<'_>) -> Result<DeleteOptions, Status> {
         let options = if request.body.is_empty() {
             DeleteOptions::read(&pairs(request.query))?
@@ -424,7 +425,8 @@ impl Api {
     }
 }
 
-/// Refuses a path without a name for a verb that needs one. Only the paths of custom kinds get here without a name.
+/// Refuses a path without a name for a verb that needs one. Only the paths of custom kinds get here without a
+/// name.
 fn check_named(target: &Target<'_>) -> Result<(), Status> {
     match target.name {
         "" => Err(Status::bad_request("name must be provided")),
@@ -432,7 +434,8 @@ fn check_named(target: &Target<'_>) -> Result<(), Status> {
     }
 }
 
-/// Adds a header for each warning, in quotes; within them, quotes and backslashes are escaped and nothing else.
+/// Adds a header for each warning, in quotes; within them, quotes and backslashes are escaped and nothing
+/// else.
 pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {
     for warning in warnings {
         let text = warning.replace('\\', "\\\\").replace('"', "\\\"");

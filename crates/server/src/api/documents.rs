@@ -70,8 +70,8 @@ impl<K: Eq + Hash, T> MemoizedBy<K, T> {
     }
 }
 
-/// The discovery and OpenAPI documents. Each is computed on its first use, and again when its part of the catalog has changed:
-/// a new kind costs the documents of its own group and version.
+/// The discovery and OpenAPI documents. Each is computed on its first use, and again when its part of the
+/// catalog has changed: a new kind costs the documents of its own group and version.
 #[derive(Default)]
 pub(crate) struct Documents {
     served: MemoizedBy<(), openapi::Served>,

@@ -1,7 +1,8 @@
 //! Documents in the forms in which they are sent, shared by the responses under way.
 //!
-//! Documents are kept compressed, and most are seldom asked for. So another form of one is made for the first response that needs it, shared with
-//! those that come while it is sent, and dropped with the last of them: however many clients read it slowly, it is in memory once.
+//! Documents are kept compressed, and most are seldom asked for. So another form of one is made for the first
+//! response that needs it, shared with those that come while it is sent, and dropped with the last of them:
+//! however many clients read it slowly, it is in memory once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -22,8 +23,8 @@ impl<K> Default for InUse<K> {
 }
 
 impl<K: Eq + Hash> InUse<K> {
-    /// The document of a key, which `make` makes if no response has it. Concurrent callers for the same one wait while one of
-    /// them makes it.
+    /// The document of a key, which `make` makes if no response has it. Concurrent callers for the same one
+    /// wait while one of them makes it.
     pub(super) fn get<E>(&self, key: K, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Bytes, E> {
         let slot = self.slot(key);
         let mut kept = slot.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,9 @@
-//! Work on large objects, which takes more than a few milliseconds of CPU time: it runs beside the event loop, so that other
-//! requests do not wait for it. Small objects never come here.
+//! Work on large objects, which takes more than a few milliseconds of CPU time: it runs beside the event
+//! loop, so that other requests do not wait for it. Small objects never come here.
 //!
-//! Objects that are encoded one after another count together: up to [`LARGE`] bytes of a list, or of a batch of a watch, are
-//! encoded on the event loop, the others beside it. Objects whose encoding is in the cache do not count.
+//! Objects that are encoded one after another count together: up to [`LARGE`] bytes of a list, or of a batch
+//! of a watch, are encoded on the event loop, the others beside it. Objects whose encoding is in the cache do
+//! not count.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -21,8 +22,8 @@ pub(crate) const LARGE: usize = 64 << 10;
 /// About how many bytes of objects are encoded with one [`Permit`].
 const BATCH: usize = 1 << 20;
 
-/// The writes of large objects, and the batches of large lists and watches, that run at the same time: as many as there are
-/// processors.
+/// The writes of large objects, and the batches of large lists and watches, that run at the same time: as
+/// many as there are processors.
 #[derive(Clone)]
 pub(crate) struct LargeWork {
     permits: Arc<Semaphore>,
@@ -36,8 +37,8 @@ impl Default for LargeWork {
 }
 
 impl LargeWork {
-    /// Runs a request on a thread that the event loop does without meanwhile. While the request waits for something, such as an
-    /// admission webhook, others run in its place.
+    /// Runs a request on a thread that the event loop does without meanwhile. While the request waits for
+    /// something, such as an admission webhook, others run in its place.
     pub(super) async fn run<T>(&self, request: impl Future<Output = T>) -> T {
         let mut request = pin!(request);
         loop {

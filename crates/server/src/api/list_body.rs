@@ -1,13 +1,17 @@
-//! The response to a list: encoded in chunks while it is sent, each small object copied once, large ones not at all.
+//! The response to a list: encoded in chunks while it is sent, each small object copied once, large ones not
+//! at all.
 //!
-//! 1. A list takes the memory of one chunk, however long it is. If its size must be known before its start (Protobuf, CBOR), or
-//!    its rows are sorted, or its objects are decoded, it also takes a pointer for each object.
-//! 2. Encoding yields to other tasks between steps. Up to [`LARGE`] bytes of objects are encoded on the event loop; if more are
-//!    not in the cache, they are encoded beside it, in batches. Compression is always beside it.
-//! 3. It holds the state that it shows until it is sent. [`Pins`] bounds what that costs. What else it holds is
-//!    [counted](crate::unsent).
-//! 4. An error before the first chunk is an error response; a later error ends the response in the middle. What cannot be decoded is
-//!    found before the first chunk, and what a webhook converts is converted before it and held, up to [`MOST_CONVERTED`].
+//! 1. A list takes the memory of one chunk, however long it is. If its size must be known before its start
+//!    (Protobuf, CBOR), or its rows are sorted, or its objects are decoded, it also takes a pointer for each
+//!    object.
+//! 2. Encoding yields to other tasks between steps. Up to [`LARGE`] bytes of objects are encoded on the event
+//!    loop; if more are not in the cache, they are encoded beside it, in batches. Compression is always
+//!    beside it.
+//! 3. It holds the state that it shows until it is sent. [`Pins`] bounds what that costs. What else it holds
+//!    is [counted](crate::unsent).
+//! 4. An error before the first chunk is an error response; a later error ends the response in the middle.
+//!    What cannot be decoded is found before the first chunk, and what a webhook converts is converted before
+//!    it and held, up to [`MOST_CONVERTED`].
 
 mod frame;
 mod item;
@@ -143,7 +147,8 @@ struct ListMeta {
 }
 
 enum State {
-    /// Decoding the objects that are to be decoded and never were, so that an error can name those that cannot be.
+    /// Decoding the objects that are to be decoded and never were, so that an error can name those that
+    /// cannot be.
     Checking { rest: cache::List, checked: Vec<Arc<Entry>>, unreadable: UnreadableObjects },
     /// Converting the objects whose conversion waits; `next` is the first that is left.
     Converting { entries: Vec<Arc<Entry>>, next: usize },
@@ -237,7 +242,8 @@ impl Producer {
         Ok(State::Writing { rest, buffer, frame, any: false, long: None })
     }
 
-    /// About how many bytes it holds by itself: two chunks, what was converted or encoded, and a pointer for each object.
+    /// About how many bytes it holds by itself: two chunks, what was converted or encoded, and a pointer for
+    /// each object.
     fn held(&self) -> usize {
         let objects = match &self.state {
             State::Converting { entries, .. } => entries.len(),
@@ -432,7 +438,8 @@ impl Next {
     }
 }
 
-/// Takes the bytes of an object off what can be encoded. If they are too many, puts the object back for the next step.
+/// Takes the bytes of an object off what can be encoded. If they are too many, puts the object back for the
+/// next step.
 fn spend(allowance: &mut usize, entry: &Arc<Entry>, ahead: &mut VecDeque<Arc<Entry>>) -> Result<(), Step> {
     let bytes = entry.bytes().len();
     match allowance.checked_sub(bytes) {
@@ -491,7 +498,8 @@ impl ListBody {
         Ok(Some(step))
     }
 
-    /// Compresses chunks until there is one of compressed bytes, or until as many bytes were compressed as `allowance` says.
+    /// Compresses chunks until there is one of compressed bytes, or until as many bytes were compressed as
+    /// `allowance` says.
     fn next_compressed(&mut self, mut allowance: usize) -> Result<Option<Step>, StreamError> {
         let Some(compressor) = &mut self.compressor else { return Ok(None) };
         let mut left = allowance;

@@ -2,13 +2,13 @@
 //!
 //! A request is checked in two steps, as in the reference, and each step can refuse it:
 //!
-//! 1. [`route::check`], before the verb is called: do the media types of `Accept` and `Content-Type`, without their
-//!    parameters, match the route?
-//! 2. [`Negotiator::accept`] and [`body_format`](Negotiator::body_format), in the verb: which of the accepted media types does
-//!    the server support, with their parameters?
+//! 1. [`route::check`], before the verb is called: do the media types of `Accept` and `Content-Type`, without
+//!    their parameters, match the route?
+//! 2. [`Negotiator::accept`] and [`body_format`](Negotiator::body_format), in the verb: which of the accepted
+//!    media types does the server support, with their parameters?
 //!
-//! Errors are negotiated separately ([`Negotiator::error_format`]): they are never tables, and are indented JSON if the client
-//! accepts no supported format.
+//! Errors are negotiated separately ([`Negotiator::error_format`]): they are never tables, and are indented
+//! JSON if the client accepts no supported format.
 
 mod accept;
 mod content_type;
@@ -137,7 +137,8 @@ pub(crate) enum ErrorFormat {
     IndentedJson,
 }
 
-/// What the client prefers for the response: the headers `Accept`, `Accept-Encoding` and `User-Agent`, and `pretty`.
+/// What the client prefers for the response: the headers `Accept`, `Accept-Encoding` and `User-Agent`, and
+/// `pretty`.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientPreferences<'a> {
     accept: Cow<'a, str>,
@@ -253,7 +254,8 @@ impl Negotiator {
 }
 
 impl Accept {
-    /// The format and media type of a watch: 406 for a format that does not stream. Watch events are not indented.
+    /// The format and media type of a watch: 406 for a format that does not stream. Watch events are not
+    /// indented.
     pub(crate) fn stream(self, negotiator: Negotiator) -> Result<(Self, &'static str), Status> {
         let format = if self.format == Format::Pretty { Format::Json } else { self.format };
         let media_type = match format {

@@ -1,8 +1,8 @@
 //! Encodes objects in the negotiated format.
 //!
 //! 1. **Bytes first.** JSON in the storage version is the stored bytes.
-//! 2. Every other encoding of a stored object is computed once and cached ([`encodings`]); metadata is sliced from the
-//!    stored bytes, not decoded.
+//! 2. Every other encoding of a stored object is computed once and cached ([`encodings`]); metadata is sliced
+//!    from the stored bytes, not decoded.
 //! 3. Long indented JSON and YAML is written while it is sent ([`form`]).
 //! 4. A table row is cached without its ages, which are computed for each response ([`table`]).
 

@@ -1,9 +1,10 @@
 //! What a request asks for: its [`RequestInfo`].
 //!
-//! [`RequestInfo::parse`] reads method, path and query once per request. Authorization, routing, dispatch and deadlines use
-//! its result. It reads a path as the reference does: the whole path is decoded first and split at its slashes afterwards, so
-//! an encoded slash separates segments; slashes at both ends do not count; a segment in the middle may be empty. It does not
-//! check whether the group, version, resource or subresource exists: [`routes::find`](super::routes::find) does.
+//! [`RequestInfo::parse`] reads method, path and query once per request. Authorization, routing, dispatch and
+//! deadlines use its result. It reads a path as the reference does: the whole path is decoded first and split
+//! at its slashes afterwards, so an encoded slash separates segments; slashes at both ends do not count; a
+//! segment in the middle may be empty. It does not check whether the group, version, resource or subresource
+//! exists: [`routes::find`](super::routes::find) does.
 
 use std::borrow::Cow;
 
@@ -26,14 +27,16 @@ pub(crate) struct RequestInfo<'a> {
     pub(crate) api_group: &'a str,
     /// The API version.
     pub(crate) api_version: &'a str,
-    /// The segment after `namespaces/`, which may be empty; `None` if the path has no namespace. The object of a namespace
-    /// (`namespaces/x`, `namespaces/x/status`) is in the namespace `x`, as authorization has it.
+    /// The segment after `namespaces/`, which may be empty; `None` if the path has no namespace. The object
+    /// of a namespace (`namespaces/x`, `namespaces/x/status`) is in the namespace `x`, as authorization has
+    /// it.
     pub(crate) namespace: Option<&'a str>,
     /// The resource.
     pub(crate) resource: &'a str,
     /// The subresource; empty for the object itself.
     pub(crate) subresource: &'a str,
-    /// The name that is authorized: `path_name`, or the only name that the field selector of a list or watch selects.
+    /// The name that is authorized: `path_name`, or the only name that the field selector of a list or watch
+    /// selects.
     pub(crate) name: Cow<'a, str>,
     /// The name of the object in the path; empty for a collection.
     pub(crate) path_name: &'a str,
@@ -41,8 +44,8 @@ pub(crate) struct RequestInfo<'a> {
     pub(crate) path_rest: Option<&'a str>,
     /// The prefix of the resource.
     pub(crate) prefix: Prefix,
-    /// The path starts with more than one slash, or its group is empty. Authorization accepts such a path, but no route
-    /// matches it: 404 in plain text.
+    /// The path starts with more than one slash, or its group is empty. Authorization accepts such a path,
+    /// but no route matches it: 404 in plain text.
     pub(crate) is_unroutable: bool,
     /// What the selectors of a list, watch or deletecollection require.
     pub(crate) selectors: Option<Box<auth::Selectors>>,
@@ -68,7 +71,8 @@ pub(crate) enum Verb {
     Proxy,
     /// None: the method has no verb for resources.
     None,
-    /// The method in lower case, for a path outside of the resources; empty for a method that HTTP does not define.
+    /// The method in lower case, for a path outside of the resources; empty for a method that HTTP does not
+    /// define.
     NonResource(&'static str),
 }
 
@@ -84,12 +88,13 @@ impl Verb {
     }
 }
 
-/// A path that ends with a prefix (`watch`, `proxy`). The reference answers 500 in plain text with [`incomplete`].
+/// A path that ends with a prefix (`watch`, `proxy`). The reference answers 500 in plain text with
+/// [`incomplete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IncompletePath;
 
-/// Decodes the percent escapes of a path. `None` if an escape is invalid, which is 400 in plain text. Bytes that are not
-/// UTF-8 become replacement characters.
+/// Decodes the percent escapes of a path. `None` if an escape is invalid, which is 400 in plain text. Bytes
+/// that are not UTF-8 become replacement characters.
 pub(crate) fn decode(raw: &str) -> Option<Cow<'_, str>> {
     if !raw.contains('%') {
         return Some(Cow::Borrowed(raw));
@@ -109,7 +114,8 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
-/// The reason of the 500 for a path that ends with a prefix. It contains the URI as the client wrote it, with its query.
+/// The reason of the 500 for a path that ends with a prefix. It contains the URI as the client wrote it, with
+/// its query.
 pub(crate) fn incomplete(uri: &http::Uri) -> String {
     let written = uri.path_and_query().map_or("/", |written| written.as_str());
     format!("failed to create RequestInfo: unable to determine kind and namespace from url, {written}")
@@ -221,7 +227,8 @@ impl<'a> RequestInfo<'a> {
     }
 }
 
-/// The verb of a path outside of the resources: the method in lower case; empty for a method that HTTP does not define.
+/// The verb of a path outside of the resources: the method in lower case; empty for a method that HTTP does
+/// not define.
 pub(crate) fn non_resource_verb(method: &Method) -> &'static str {
     match *method {
         Method::GET => "get",
@@ -305,7 +312,8 @@ pub(crate) fn is_true(value: &str) -> bool {
     !(value == "0" || value.eq_ignore_ascii_case("false"))
 }
 
-/// The only name that the field selector of a list selects. `None` if any list option of the query is invalid.
+/// The only name that the field selector of a list selects. `None` if any list option of the query is
+/// invalid.
 fn selected_name(query: Query<'_>) -> Option<String> {
     let selector = query.values("fieldSelector").next()?;
     let selector = field_selector::Selector::parse(&selector).ok()?;

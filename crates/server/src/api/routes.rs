@@ -1,8 +1,8 @@
 //! Finds the route of a request: the kind and subresource of its path, if they have its method.
 //!
-//! The reference has a table of routes for built-in kinds, and none for custom kinds: there the verb of the request decides, whatever else the
-//! path says. So a PUT of a collection lacks a name, a POST of an object is that of its body, a HEAD is a GET, and what follows a subresource
-//! is not looked at.
+//! The reference has a table of routes for built-in kinds, and none for custom kinds: there the verb of the
+//! request decides, whatever else the path says. So a PUT of a collection lacks a name, a POST of an object
+//! is that of its body, a HEAD is a GET, and what follows a subresource is not looked at.
 
 use std::sync::Arc;
 
@@ -109,7 +109,8 @@ fn custom<'a>(served: &'a Arc<Served>, info: &RequestInfo<'_>) -> Result<Route<'
     Ok(Route { served, subresource, produces: Produces::Objects, refused })
 }
 
-/// Whether the path has a namespace exactly if the kind is namespaced. A collection of all namespaces has none.
+/// Whether the path has a namespace exactly if the kind is namespaced. A collection of all namespaces has
+/// none.
 fn fits_scope(served: &Served, info: &RequestInfo<'_>) -> bool {
     match info.namespace {
         Some(_) if served.is_namespaced() => true,

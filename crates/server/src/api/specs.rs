@@ -1,7 +1,7 @@
 //! The OpenAPI documents, and their responses: with ETags, byte ranges and compression.
 //!
-//! They are computed on their first use, and kept compressed; OpenAPI v2 in parts, so that a custom kind more costs its own. Responses at the same
-//! time share what is sent ([`super::in_use`]).
+//! They are computed on their first use, and kept compressed; OpenAPI v2 in parts, so that a custom kind more
+//! costs its own. Responses at the same time share what is sent ([`super::in_use`]).
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -273,7 +273,8 @@ fn contains_etag(given: &str, etag: &str) -> bool {
         .any(|given| given == "*" || given.strip_prefix("W/").unwrap_or(given) == etag)
 }
 
-/// A document, or the byte range of it that the client asks for. Several ranges at once give the whole document.
+/// A document, or the byte range of it that the client asks for. Several ranges at once give the whole
+/// document.
 fn part(request: &Request, document: Bytes) -> Response {
     let size = document.len();
     let mut response = match range(request.header(RANGE), size) {

@@ -1,12 +1,14 @@
 //! The response to a watch. Events that are available together are encoded and sent together.
 //!
-//! 1. The objects of events are cached encodings, shared by all watches. Watches of the same objects in the same format share
-//!    whole chunks: one of them encodes, the others send its bytes.
-//! 2. A watch holds one batch of its watcher and one chunk, however slow its client is. A large object that is sent as it is stored is not copied,
-//!    unless the chunk with it is shared.
-//! 3. A watch ends between two events: at its timeout, when the server drains, when its kind is removed or changed, or when the
-//!    client disconnects. If its client does not read, it is cut off shortly after its timeout.
-//! 4. Up to [`LARGE`] bytes of a batch are encoded on the event loop; if more are not in the cache, they are encoded beside it.
+//! 1. The objects of events are cached encodings, shared by all watches. Watches of the same objects in the
+//!    same format share whole chunks: one of them encodes, the others send its bytes.
+//! 2. A watch holds one batch of its watcher and one chunk, however slow its client is. A large object that
+//!    is sent as it is stored is not copied, unless the chunk with it is shared.
+//! 3. A watch ends between two events: at its timeout, when the server drains, when its kind is removed or
+//!    changed, or when the client disconnects. If its client does not read, it is cut off shortly after its
+//!    timeout.
+//! 4. Up to [`LARGE`] bytes of a batch are encoded on the event loop; if more are not in the cache, they are
+//!    encoded beside it.
 //! 5. An error after the start of the response is sent as the last event.
 
 mod event;
@@ -46,13 +48,15 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct EndConditions {
     /// The timeout.
     pub(crate) timeout: Duration,
-    /// Whether the client asked for bookmarks. It gets one shortly before the timeout, if there is a newer revision.
+    /// Whether the client asked for bookmarks. It gets one shortly before the timeout, if there is a newer
+    /// revision.
     pub(crate) bookmarks: bool,
     /// The watch ends when the server drains.
     pub(crate) lifecycle: Lifecycle,
 }
 
-/// The response to a watch. Format and media type must come from [`Accept::stream`](super::negotiate::Accept::stream).
+/// The response to a watch. Format and media type must come from
+/// [`Accept::stream`](super::negotiate::Accept::stream).
 pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until: EndConditions) -> Response {
     let send_by = SendBy(Instant::now() + until.timeout + GRACE);
     let slot = Arc::new(Slot::default());
@@ -178,8 +182,8 @@ enum Sent {
     InParts,
 }
 
-/// Encodes a batch, and sends it if it does not fit in one chunk; one that is shared has its large objects in the chunk. An error ends the watch; its
-/// status, if any, is the last event.
+/// Encodes a batch, and sends it if it does not fit in one chunk; one that is shared has its large objects in
+/// the chunk. An error ends the watch; its status, if any, is the last event.
 async fn send(
     batch: Batch,
     events: &mut Events,
@@ -235,7 +239,8 @@ enum Filled {
     End,
 }
 
-/// Encodes events up to the end of a chunk, and at most as many bytes of objects as `allowance` says, which is lessened by them.
+/// Encodes events up to the end of a chunk, and at most as many bytes of objects as `allowance` says, which
+/// is lessened by them.
 fn fill<'b>(
     items: &mut Peekable<impl Iterator<Item = Item<'b>>>,
     events: &mut Events,

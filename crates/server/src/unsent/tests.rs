@@ -61,7 +61,8 @@ async fn requests_that_were_let_in_count_until_their_responses_are_made() {
     let _other = one.charge(512 << 10);
     let _another = one.charge(512 << 10);
     held.pop();
-    // 3 MiB in four charges: the next is expected to hold three quarters of a MiB, and so is the one after it.
+    // 3 MiB in four charges: the next is expected to hold three quarters of a MiB, and so is the one after
+    // it.
     let total = one.unsent.total();
     let [first, second] = [one.unsent.admit_now(&one.holder()), one.unsent.admit_now(&one.holder())];
     assert_eq!(total, 3 * MIB);

@@ -13,11 +13,11 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use pki::{Material, Names, Pki};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use server::health::{Check, Checks};
-use server::pki::{Material, Names, Pki};
 use server::tls::{Identity, TlsConfig};
 use server::version::Info;
 use server::{Handler, Lifecycle, Limits, Outcome, Server};
@@ -88,7 +88,7 @@ impl Running {
         &self,
         alpn: &[u8],
         versions: &[&'static SupportedProtocolVersion],
-        pair: Option<&server::pki::Pair>,
+        pair: Option<&pki::Pair>,
     ) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.material.authority.as_bytes()).unwrap()).unwrap();

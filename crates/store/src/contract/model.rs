@@ -1,12 +1,13 @@
 //! The model checker: random concurrent histories against a store, judged by a reference model.
 //!
-//! A history runs writers, followers that stop and resume, loads at current and old revisions, gets and a compactor at
-//! the same time, and notes what each was answered. Since a commit returns its revision, the order of commits is known
-//! afterwards without a search (changes that share a revision are of different keys, so their order does not matter): the model replays it, and every answer is compared with the state that the model had at
-//! the revision the answer belongs to, or at some revision within the time of the call.
+//! A history runs writers, followers that stop and resume, loads at current and old revisions, gets and a
+//! compactor at the same time, and notes what each was answered. Since a commit returns its revision, the
+//! order of commits is known afterwards without a search (changes that share a revision are of different
+//! keys, so their order does not matter): the model replays it, and every answer is compared with the state
+//! that the model had at the revision the answer belongs to, or at some revision within the time of the call.
 //!
-//! Everything random comes from a seed, which is part of every failure's message. The interleaving is the scheduler's,
-//! so a seed narrows a failure down, and does not always repeat it.
+//! Everything random comes from a seed, which is part of every failure's message. The interleaving is the
+//! scheduler's, so a seed narrows a failure down, and does not always repeat it.
 
 use super::{Factory, Harness, Loaded, Setup, Window, key};
 use crate::{
@@ -331,7 +332,8 @@ impl Model {
         Ok(())
     }
 
-    /// A conflict is right if at some revision during the call the change could not be made on what was found.
+    /// A conflict is right if at some revision during the call the change could not be made on what was
+    /// found.
     fn judge_conflict(&self, write: &Write, conflict: &Conflict) -> Result<(), String> {
         let change = &write.asked;
         let name = change.key.to_string();

@@ -1,8 +1,9 @@
-//! A store in memory whose revisions have gaps and are shared, as those of etcd: for the contract suite, and for tests of what is
-//! built on stores.
+//! A store in memory whose revisions have gaps and are shared, as those of etcd: for the contract suite, and
+//! for tests of what is built on stores.
 //!
-//! Commits that come at the same time are made together, under one revision. The next revision is some numbers later. Now and
-//! then the newest revision moves on without a change, as it does when another client writes elsewhere.
+//! Commits that come at the same time are made together, under one revision. The next revision is some
+//! numbers later. Now and then the newest revision moves on without a change, as it does when another client
+//! writes elsewhere.
 
 use crate::{
     BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Revision, Store, Visitor,

@@ -1,5 +1,5 @@
-//! The guarantees of [`crate::Store`], one test each. A test compares the revisions that the store has given with each other, and
-//! never with numbers: they may have gaps, and changes may share one.
+//! The guarantees of [`crate::Store`], one test each. A test compares the revisions that the store has given
+//! with each other, and never with numbers: they may have gaps, and changes may share one.
 
 #![allow(missing_docs, reason = "the names of tests are sentences")]
 

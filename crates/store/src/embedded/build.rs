@@ -77,8 +77,8 @@ impl Builder {
     }
 }
 
-/// Copies all entries that can be read into a new engine beside the old one, without history. An entry whose value is
-/// damaged keeps its key, and is reported as corrupt until it is overwritten or deleted.
+/// Copies all entries that can be read into a new engine beside the old one, without history. An entry whose
+/// value is damaged keeps its key, and is reported as corrupt until it is overwritten or deleted.
 pub(super) fn rebuild(
     directory: &Directory,
     view: &View,

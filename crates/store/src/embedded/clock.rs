@@ -1,9 +1,9 @@
 //! When revisions were committed, so that history can be kept for a time.
 //!
-//! 1. While a store is open its clock goes on evenly from the time that the system had when it was opened: setting the clock of the system
-//!    neither ends history nor keeps it for longer.
-//! 2. A tick that is later than that time was stored while the clock was ahead, and counts as one of that time. So history is kept for the
-//!    retention time after an open at most, whatever the clock said before.
+//! 1. While a store is open its clock goes on evenly from the time that the system had when it was opened:
+//!    setting the clock of the system neither ends history nor keeps it for longer.
+//! 2. A tick that is later than that time was stored while the clock was ahead, and counts as one of that
+//!    time. So history is kept for the retention time after an open at most, whatever the clock said before.
 
 use super::{engine::View, layout};
 use crate::Revision;
@@ -12,7 +12,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// The time, and ticks: at most one for each interval, each with the first revision committed at its time or after.
+/// The time, and ticks: at most one for each interval, each with the first revision committed at its time or
+/// after.
 #[derive(Debug)]
 pub(super) struct Clock {
     ticks: VecDeque<Tick>,
@@ -70,7 +71,8 @@ impl Clock {
         self.ticks.push_back(tick);
     }
 
-    /// The revision that was the newest one `retention` ago, or one shortly before it: revisions before that can go.
+    /// The revision that was the newest one `retention` ago, or one shortly before it: revisions before that
+    /// can go.
     ///
     /// `newest` is the newest revision now. It was committed within an interval after the last tick.
     pub(super) fn expired(&self, now: u64, newest: Revision, times: Times) -> Revision {

@@ -1,17 +1,19 @@
 //! The committing thread: the only writer of the engine.
 //!
-//! It takes every change that is waiting, judges each against the heads and the changes before it, writes all of them as
-//! one batch with one sync, and only then makes them visible and answers. A refused change is answered with its batch
-//! too, because what refused it may be a change of that very batch, which is not durable before the sync.
+//! It takes every change that is waiting, judges each against the heads and the changes before it, writes all
+//! of them as one batch with one sync, and only then makes them visible and answers. A refused change is
+//! answered with its batch too, because what refused it may be a change of that very batch, which is not
+//! durable before the sync.
 //!
-//! When a write fails, nothing of its batch is acknowledged, every writer in it gets an error with an unknown outcome, and the
-//! store takes no writes until [`recovery`](super::recovery) has made the engine usable again. A write counts only if the
-//! journal is still where it was opened.
+//! When a write fails, nothing of its batch is acknowledged, every writer in it gets an error with an unknown
+//! outcome, and the store takes no writes until [`recovery`](super::recovery) has made the engine usable
+//! again. A write counts only if the journal is still where it was opened.
 //!
-//! A panic, maybe in the middle of a batch, is such a failure too: the thread is run again, and what is on disk counts.
+//! A panic, maybe in the middle of a batch, is such a failure too: the thread is run again, and what is on
+//! disk counts.
 //!
-//! When the disk is full, the [`reserve`](super::reserve) is released, and only deletes and the removal of expired history are
-//! written until it can be made again.
+//! When the disk is full, the [`reserve`](super::reserve) is released, and only deletes and the removal of
+//! expired history are written until it can be made again.
 
 use super::{
     clock,
@@ -289,8 +291,8 @@ impl Committer {
         }
     }
 
-    /// The engine keeps replaced files for readers of the time before the last write, and looks at them when it flushes: so
-    /// there has to be another write, which changes nothing.
+    /// The engine keeps replaced files for readers of the time before the last write, and looks at them when
+    /// it flushes: so there has to be another write, which changes nothing.
     fn release(&mut self) {
         let mut rows = Rows::default();
         rows.put(layout::STATE.into(), layout::state_row(&self.shared.reach()));
@@ -353,11 +355,12 @@ impl Committer {
         Ok(())
     }
 
-    /// Makes durable changes visible. The heads stay locked until the revision is announced, so that no reader sees an
-    /// entry that is newer than the newest revision.
+    /// Makes durable changes visible. The heads stay locked until the revision is announced, so that no
+    /// reader sees an entry that is newer than the newest revision.
     fn publish(&self, events: Vec<Event>, overlay: HashMap<Key, Option<Head>>) {
         let Some(newest) = events.last().map(Event::revision) else { return };
-        // The watermark only guards against lost files: a commit that is durable without it stays acknowledged.
+        // The watermark only guards against lost files: a commit that is durable without it stays
+        // acknowledged.
         self.watermark.write(newest).ok();
         let mut heads = self.shared.heads.write().unwrap_or_else(PoisonError::into_inner);
         for (key, head) in overlay {
@@ -388,7 +391,8 @@ impl Committer {
         }
     }
 
-    /// Answers the writers of a failed batch: the outcome of accepted changes is unknown, refused ones changed nothing.
+    /// Answers the writers of a failed batch: the outcome of accepted changes is unknown, refused ones
+    /// changed nothing.
     fn refuse(&mut self, pending: Vec<Pending>, error: WriteError) {
         let error = self.fail(error);
         for Pending { verdict, reply } in pending {

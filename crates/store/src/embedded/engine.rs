@@ -2,16 +2,18 @@
 //!
 //! 1. The engine is written by one thread, the committer.
 //! 2. A panic inside the engine, which damaged files can cause, is an error like any other here.
-//! 3. A write never waits inside the engine for background work that may have died: it waits here, where a dead engine
-//!    is noticed.
-//! 4. While `flushed` is there, everything is in tables, and the journal may be missing. It is removed before anything is written.
+//! 3. A write never waits inside the engine for background work that may have died: it waits here, where a
+//!    dead engine is noticed.
+//! 4. While `flushed` is there, everything is in tables, and the journal may be missing. It is removed before
+//!    anything is written.
 //!
-//! Sizes are chosen for small memory: a 16 MiB memtable, an 8 MiB block cache, one background thread (a second one
-//! would spin while the first compacts). Values from 512 bytes on lie in files of their own, so that compaction moves
-//! only the small rows.
+//! Sizes are chosen for small memory: a 16 MiB memtable, an 8 MiB block cache, one background thread (a
+//! second one would spin while the first compacts). Values from 512 bytes on lie in files of their own, so
+//! that compaction moves only the small rows.
 //!
-//! fjall itself starts a new journal after 64 MB, and merges tables when there are four new ones. Both depend on writes;
-//! [`Engine::flush`], [`Engine::merge`] and [`Engine::close_without_journal`] give space back without any.
+//! fjall itself starts a new journal after 64 MB, and merges tables when there are four new ones. Both depend
+//! on writes; [`Engine::flush`], [`Engine::merge`] and [`Engine::close_without_journal`] give space back
+//! without any.
 
 use super::{
     files::{Copied, Place, copy_folder, moved, remove_file},
@@ -52,7 +54,8 @@ const MAX_SEALED: usize = 2;
 const MAX_L0: usize = 18;
 const WAIT: Duration = Duration::from_millis(2);
 
-/// Without these, fjall would make new ones, or take rows for garbage. The keyspaces are fjall's own and `rows`.
+/// Without these, fjall would make new ones, or take rows for garbage. The keyspaces are fjall's own and
+/// `rows`.
 const PARTS: &[&str] = &[
     "version",
     "keyspaces/0/current",
@@ -278,8 +281,8 @@ impl Engine {
         self.unflushed() == 0 && self.database.journal_count() == 1
     }
 
-    /// Closes an engine that [is flushed](Self::is_flushed), and removes its journal. The next one to open it starts
-    /// another.
+    /// Closes an engine that [is flushed](Self::is_flushed), and removes its journal. The next one to open it
+    /// starts another.
     pub(super) fn close_without_journal(self) -> io::Result<()> {
         let path = self.path.clone();
         private().create(true).truncate(true).open(path.join(FLUSHED))?.sync_all()?;
@@ -346,7 +349,8 @@ pub(super) fn has_journal(path: &Path) -> io::Result<bool> {
     Ok(path.join(FLUSHED).try_exists()? || journal::newest(path)?.is_some())
 }
 
-/// Makes a database of the tables of another, without its journals. What does not change is linked where that can be done.
+/// Makes a database of the tables of another, without its journals. What does not change is linked where that
+/// can be done.
 pub(super) fn copy_tables(from: &Path, to: &Path) -> io::Result<()> {
     copy_folder(from, to, &|path| match path.extension() {
         Some(extension) if extension == "jnl" => Copied::Not,
@@ -453,8 +457,8 @@ pub(super) struct Found {
 }
 
 impl Versions {
-    /// The next version that is wanted by its key and revision. An error here ends the scan, and means that keys are
-    /// unreadable; an error inside of [`Found`] is a matter of that version.
+    /// The next version that is wanted by its key and revision. An error here ends the scan, and means that
+    /// keys are unreadable; an error inside of [`Found`] is a matter of that version.
     pub(super) fn next(
         &mut self,
         mut want: impl FnMut(&[u8], Revision) -> bool,

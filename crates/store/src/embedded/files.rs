@@ -13,8 +13,8 @@
 //! db.salvage/ the tables of db/ while a salvage reads them
 //! ```
 //!
-//! 1. Nothing is made where something is. A store is made in a directory without any of these names, or with `creating`;
-//!    whatever else is incomplete is refused.
+//! 1. Nothing is made where something is. A store is made in a directory without any of these names, or with
+//!    `creating`; whatever else is incomplete is refused.
 //! 2. `creating` is gone before the first change is acknowledged.
 //! 3. Everything is made for its owner alone.
 
@@ -235,7 +235,8 @@ impl Directory {
         remove_dir(&damaged)
     }
 
-    /// A crash before the format was written leaves a store that never acknowledged anything, and the mark of that.
+    /// A crash before the format was written leaves a store that never acknowledged anything, and the mark of
+    /// that.
     fn settle_without_format(&self) -> Result<Contents, Error> {
         if self.exists("creating")? {
             if self.exists("watermark")? && Watermark::open(self)?.read()? > Revision::ZERO {
@@ -342,8 +343,8 @@ impl Directory {
 
     /// Writes the newest journal of the closed engine anew, to pages that the disk has to take again.
     ///
-    /// After a failed sync the system may keep pages in memory that never reached the disk, and call them clean. What
-    /// the engine reads from them would then be lost by a power failure, although it was visible.
+    /// After a failed sync the system may keep pages in memory that never reached the disk, and call them
+    /// clean. What the engine reads from them would then be lost by a power failure, although it was visible.
     pub(super) fn rewrite_journal(&self) -> io::Result<()> {
         let Some(journal) = journal::newest(&self.engine())? else { return Ok(()) };
         let copy = journal.with_extension("copy");
@@ -409,8 +410,9 @@ impl Directory {
 
 /// The newest acknowledged revision, kept outside of the engine, twice: damage to one leaves the other.
 ///
-/// It is written after the engine has synced a commit and before the writer is answered, without a sync of its own: a
-/// crash of the process keeps it, a power failure may set it back, and it is never ahead of what was durable.
+/// It is written after the engine has synced a commit and before the writer is answered, without a sync of
+/// its own: a crash of the process keeps it, a power failure may set it back, and it is never ahead of what
+/// was durable.
 pub(super) struct Watermark {
     file: File,
     path: PathBuf,

@@ -12,14 +12,16 @@ use crate::{Entry, Error, Head, Revision, Visitor};
 use bytes::Bytes;
 use std::{collections::HashSet, path::Path};
 
-/// A store that is being made from entries. Until it is finished its directory is refused as a store. Everything here blocks.
+/// A store that is being made from entries. Until it is finished its directory is refused as a store.
+/// Everything here blocks.
 pub struct Filling {
     directory: Directory,
     builder: Builder,
     present: Heads,
     /// The revisions of what was added: the log has one change for each.
     revisions: HashSet<Revision>,
-    /// Entries whose revision another one has, as it can be in etcd. They get revisions of their own at the end.
+    /// Entries whose revision another one has, as it can be in etcd. They get revisions of their own at the
+    /// end.
     colliding: Vec<Entry>,
 }
 
@@ -35,8 +37,8 @@ impl Filling {
         files::restoring(path).map_err(Error::read)
     }
 
-    /// Begins in an empty or missing directory; or goes on, if an earlier filling from the same `source` was interrupted there. The
-    /// source names a state that does not change: the same entries, at one revision.
+    /// Begins in an empty or missing directory; or goes on, if an earlier filling from the same `source` was
+    /// interrupted there. The source names a state that does not change: the same entries, at one revision.
     pub fn begin(path: &Path, source: &str) -> Result<Self, Error> {
         let directory = Directory::lock(path)?;
         if directory.restoring()?.as_deref() == Some(source)
@@ -78,8 +80,8 @@ impl Filling {
         self.close(revision)?.complete()
     }
 
-    /// Makes all entries durable. The history of the store starts at `revision`, which no entry is newer than, or a little later where
-    /// entries had one revision.
+    /// Makes all entries durable. The history of the store starts at `revision`, which no entry is newer
+    /// than, or a little later where entries had one revision.
     pub fn close(mut self, mut revision: Revision) -> Result<Filled, Error> {
         for Entry { key, head, value } in self.colliding {
             revision = revision.next();

@@ -114,7 +114,8 @@ impl Heads {
     }
 }
 
-/// Splits the log into parts of about as many rows each: before `compacted` fewer are left of as many changes.
+/// Splits the log into parts of about as many rows each: before `compacted` fewer are left of as many
+/// changes.
 fn parts_of_log(compacted: Revision, newest: Revision) -> Vec<(Revision, Revision)> {
     let marks = |from: u64, to: u64| {
         let step = (to.saturating_sub(from) / PARTS).max(LEAST_PART);

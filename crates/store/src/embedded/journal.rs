@@ -1,10 +1,10 @@
 //! The engine's journal, as far as this store has to understand it to mend it.
 //!
-//! fjall drops what follows the last readable record of a journal, but refuses to open at all when a record has the right
-//! shape and the wrong checksum. That is too much for the last one: after a power failure its pages may have arrived out
-//! of order, and if it was never acknowledged, it is to be dropped. And one flipped bit in any other should cost one
-//! object, not all: the rows inside of a record have checksums of their own. [`salvage`](super::salvage) reads on past
-//! damage, with what is here.
+//! fjall drops what follows the last readable record of a journal, but refuses to open at all when a record
+//! has the right shape and the wrong checksum. That is too much for the last one: after a power failure its
+//! pages may have arrived out of order, and if it was never acknowledged, it is to be dropped. And one
+//! flipped bit in any other should cost one object, not all: the rows inside of a record have checksums of
+//! their own. [`salvage`](super::salvage) reads on past damage, with what is here.
 //!
 //! ```text
 //! batch   1u8  items u32  number u64
@@ -44,8 +44,8 @@ const MAX_ITEM: usize = 64 << 20;
 pub(super) enum Mended {
     /// The last record was torn and not acknowledged, and is cut off.
     Cut,
-    /// Records were given the checksums they should have for what they hold now. Their rows have to be checked one by
-    /// one.
+    /// Records were given the checksums they should have for what they hold now. Their rows have to be
+    /// checked one by one.
     Resealed,
 }
 

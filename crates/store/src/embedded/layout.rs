@@ -7,10 +7,11 @@
 //! m                      how far history reaches                           compacted, swept
 //! ```
 //!
-//! Numbers in row keys are big-endian, so that rows lie in order. A value is stored once, in its `i` row; the engine
-//! keeps large ones in files of their own, and moves only their places when it merges. The `l` row of a live entry stays
-//! as long as the entry: all heads can be read from the log without touching values, and each kind of row can stand in for the
-//! other when one is damaged. Every row ends or starts with a checksum of its key and contents.
+//! Numbers in row keys are big-endian, so that rows lie in order. A value is stored once, in its `i` row; the
+//! engine keeps large ones in files of their own, and moves only their places when it merges. The `l` row of
+//! a live entry stays as long as the entry: all heads can be read from the log without touching values, and
+//! each kind of row can stand in for the other when one is damaged. Every row ends or starts with a checksum
+//! of its key and contents.
 //!
 //! Worked example: `put a` (1), `put a` (2), `delete a` (3), compacted to 2:
 //!
@@ -33,8 +34,8 @@ const DELETE: u8 = 1;
 /// How far history reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// The oldest revision that is served; also the least that the newest revision can be, because the row of a
-    /// delete is removed from the log once it is compacted.
+    /// The oldest revision that is served; also the least that the newest revision can be, because the row of
+    /// a delete is removed from the log once it is compacted.
     pub(super) compacted: Revision,
     /// Superseded versions are removed up to here; at most `compacted`.
     pub(super) swept: Revision,

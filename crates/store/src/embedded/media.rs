@@ -2,8 +2,8 @@
 
 use std::{fmt, io};
 
-/// Stands between the committer and the disk, and may fail or delay what passes. [`crate::fault::Faults`] is the
-/// implementation for tests; a store in use has [`Disk`].
+/// Stands between the committer and the disk, and may fail or delay what passes. [`crate::fault::Faults`] is
+/// the implementation for tests; a store in use has [`Disk`].
 pub trait Media: Send + Sync + 'static {
     /// Called before a batch of this many bytes is written.
     fn write(&self, bytes: usize) -> io::Result<()>;

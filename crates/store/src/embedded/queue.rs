@@ -1,11 +1,11 @@
 //! The queue of the committer: commands, in the order in which they were sent.
 //!
 //! 1. The changes that wait are [bounded](crate::waiting); a commit past the bound is refused at once.
-//! 2. A commit whose caller leaves before the committer has taken it is removed, with all that it holds. One that was
-//!    taken is finished.
+//! 2. A commit whose caller leaves before the committer has taken it is removed, with all that it holds. One
+//!    that was taken is finished.
 //! 3. Other commands are not counted: threads of the store send them, and wait for each.
-//! 4. No lock is held while anything is written, so every question here is answered at once, also when the disk
-//!    does not answer.
+//! 4. No lock is held while anything is written, so every question here is answered at once, also when the
+//!    disk does not answer.
 
 use super::committer::Command;
 use crate::{
@@ -20,7 +20,8 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// So long the committer may take for what it has begun while changes wait, before the store says that it does not work.
+/// So long the committer may take for what it has begun while changes wait, before the store says that it
+/// does not work.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A queue without commands.
@@ -55,7 +56,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The error of a command that was taken and has no answer. The committer may have panicked after it was written.
+    /// The error of a command that was taken and has no answer. The committer may have panicked after it was
+    /// written.
     fn unanswered(&self) -> Error {
         if self.lock().is_closed {
             return Error::Closed;
@@ -135,7 +137,8 @@ impl Sender {
         Ok(Commit { queue: self.0.clone(), number, answer })
     }
 
-    /// The error of a committer that has not finished anything for too long, although there are changes to commit.
+    /// The error of a committer that has not finished anything for too long, although there are changes to
+    /// commit.
     pub(super) fn stalled(&self) -> Option<Error> {
         let state = self.0.lock();
         let silent = state.unfinished_since?.elapsed();
@@ -144,7 +147,8 @@ impl Sender {
     }
 }
 
-/// A change that waits or is being committed. Dropped before the committer has taken the change, it takes the change back.
+/// A change that waits or is being committed. Dropped before the committer has taken the change, it takes the
+/// change back.
 pub(super) struct Commit {
     queue: Arc<Queue>,
     number: u64,

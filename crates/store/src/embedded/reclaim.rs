@@ -1,13 +1,14 @@
-//! The reclaiming thread: gives up history past its time, removes what it alone kept, and has the engine give back the
-//! space, in small steps, also when nothing is written any more.
+//! The reclaiming thread: gives up history past its time, removes what it alone kept, and has the engine give
+//! back the space, in small steps, also when nothing is written any more.
 //!
-//! A step reads a few rows of the log and hands their removals to the committer, which writes them between commits and
-//! without a sync: a commit waits for at most one step. The engine has the removed rows, and the values of them, until it
-//! merges its files. It does so by itself only after many writes, so this thread asks for it when enough can be gained
-//! ([`Ledger::is_due`]).
+//! A step reads a few rows of the log and hands their removals to the committer, which writes them between
+//! commits and without a sync: a commit waits for at most one step. The engine has the removed rows, and the
+//! values of them, until it merges its files. It does so by itself only after many writes, so this thread
+//! asks for it when enough can be gained ([`Ledger::is_due`]).
 //!
-//! A step waits for the reading thread to finish what it was asked before: an answer to a writer may still need the value
-//! that its own change superseded. Such a request is made before `compacted` can pass that change, so before the step.
+//! A step waits for the reading thread to finish what it was asked before: an answer to a writer may still
+//! need the value that its own change superseded. Such a request is made before `compacted` can pass that
+//! change, so before the step.
 
 use super::{
     clock::Times,
@@ -34,8 +35,8 @@ const STEP: usize = 256;
 /// The pause between steps.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The dead bytes that are worth a merge while the store is written to, and when it is not: so many at least, and this part of
-/// all bytes.
+/// The dead bytes that are worth a merge while the store is written to, and when it is not: so many at least,
+/// and this part of all bytes.
 const WORTH: Worth = Worth { bytes: 4 << 20, part: 4 };
 const WORTH_WHEN_QUIET: Worth = Worth { bytes: 1 << 20, part: 16 };
 const WORTH_WHEN_FULL: Worth = Worth { bytes: 1, part: 64 };
@@ -127,7 +128,8 @@ impl Reclaimer {
         self.shared.engine.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
     }
 
-    /// Waits until the committer has done something. The engine must not be held: the committer may have to replace it.
+    /// Waits until the committer has done something. The engine must not be held: the committer may have to
+    /// replace it.
     fn ask(&self, command: impl FnOnce(mpsc::Sender<()>) -> Command) {
         let (done, finished) = mpsc::channel();
         if self.commands.send(command(done)).is_ok() {
@@ -172,7 +174,8 @@ enum Due {
     Merge,
 }
 
-/// How many bytes were written up to which revision, and so about how many are dead once history before it is removed.
+/// How many bytes were written up to which revision, and so about how many are dead once history before it is
+/// removed.
 struct Ledger {
     marks: VecDeque<Mark>,
     /// The bytes that the last merge could give back.

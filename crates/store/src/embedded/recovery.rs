@@ -1,11 +1,11 @@
 //! Getting back to work after the disk or the engine has failed.
 //!
-//! The engine stops for good after a failed write, so it is closed and opened again once the disk takes writes. What
-//! counts then is what is on disk: a write that failed may have survived, and is made visible (guarantee 3 holds,
-//! because opening the engine syncs the journal, and one whose sync had failed is written anew first). If the engine stopped because its background
-//! work met damaged rows, opening it again would not help: it is rebuilt from the rows that can be read. Heads are
-//! known in memory, so an entry whose value is lost keeps its key and is reported as corrupt until it is overwritten or
-//! deleted.
+//! The engine stops for good after a failed write, so it is closed and opened again once the disk takes
+//! writes. What counts then is what is on disk: a write that failed may have survived, and is made visible
+//! (guarantee 3 holds, because opening the engine syncs the journal, and one whose sync had failed is written
+//! anew first). If the engine stopped because its background work met damaged rows, opening it again would
+//! not help: it is rebuilt from the rows that can be read. Heads are known in memory, so an entry whose value
+//! is lost keeps its key and is reported as corrupt until it is overwritten or deleted.
 
 use super::{
     build,
@@ -62,8 +62,8 @@ pub(super) fn attempt(shared: &Shared, journal: Journal) -> Result<Vec<Event>, E
     Ok(reopened.survivors)
 }
 
-/// Starts another journal in the place of one that holds nothing any more, unless the engine is in use. Only the committer may
-/// do that: nothing is written meanwhile.
+/// Starts another journal in the place of one that holds nothing any more, unless the engine is in use. Only
+/// the committer may do that: nothing is written meanwhile.
 pub(super) fn replace_journal(shared: &Shared) -> io::Result<()> {
     let mut slot = match shared.engine.try_write() {
         Ok(slot) => slot,

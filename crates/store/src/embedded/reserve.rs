@@ -1,8 +1,10 @@
-//! Space on the disk that is set aside while there is some, so that deletes and reclaiming go on when nothing else can.
+//! Space on the disk that is set aside while there is some, so that deletes and reclaiming go on when nothing
+//! else can.
 //!
-//! It is a file without contents whose blocks are allocated. It covers what it takes to give space back: a flush of what is
-//! in memory, and a merge of the tables. The committer grows it before it writes what makes it too small, so a
-//! disk that fills up is noticed while there is still room, and released when the disk is full.
+//! It is a file without contents whose blocks are allocated. It covers what it takes to give space back: a
+//! flush of what is in memory, and a merge of the tables. The committer grows it before it writes what makes
+//! it too small, so a disk that fills up is noticed while there is still room, and released when the disk is
+//! full.
 
 use super::{files::Directory, media::Media};
 use crate::backup::private;
@@ -38,8 +40,8 @@ impl Reserve {
         self.len
     }
 
-    /// Sets aside at least `need` bytes. Fails only when the disk is full: a file system that cannot allocate ahead has
-    /// no reserve.
+    /// Sets aside at least `need` bytes. Fails only when the disk is full: a file system that cannot allocate
+    /// ahead has no reserve.
     pub(super) fn cover(&mut self, need: u64, media: &dyn Media) -> io::Result<()> {
         let Some(missing) = need.checked_sub(self.len).filter(|missing| *missing > 0) else { return Ok(()) };
         let allocated = media.reserve(missing).and_then(|()| {

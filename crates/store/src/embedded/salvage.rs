@@ -1,15 +1,16 @@
 //! Saves what can be read of a store that cannot be opened, because its journal is damaged or missing.
 //!
-//! 1. Nothing is changed before [`Salvage::write`]; what the damaged store has is kept then, in a directory of its own.
-//! 2. Every row whose checksum is right is saved: those of the tables, those of whole records of the journal, also after damage, and
-//!    those inside of damaged records.
-//! 3. What is lost is said: revisions of which nothing is left, and keys whose value is lost. Such a key stays, and is
-//!    reported as corrupt until it is written again or deleted.
-//! 4. No revision is given out twice. The store goes on a good way after the newest one that was acknowledged or found, and history
-//!    starts there: whoever has seen an older revision starts over.
+//! 1. Nothing is changed before [`Salvage::write`]; what the damaged store has is kept then, in a directory
+//!    of its own.
+//! 2. Every row whose checksum is right is saved: those of the tables, those of whole records of the journal,
+//!    also after damage, and those inside of damaged records.
+//! 3. What is lost is said: revisions of which nothing is left, and keys whose value is lost. Such a key
+//!    stays, and is reported as corrupt until it is written again or deleted.
+//! 4. No revision is given out twice. The store goes on a good way after the newest one that was acknowledged
+//!    or found, and history starts there: whoever has seen an older revision starts over.
 //!
-//! A removal may be lost with its record. The rows that it removed are there again then; a key whose newest row is older than one that a
-//! later record has removed was deleted.
+//! A removal may be lost with its record. The rows that it removed are there again then; a key whose newest
+//! row is older than one that a later record has removed was deleted.
 
 mod journals;
 
@@ -28,7 +29,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The store goes on so many revisions later. More may have been given out than the watermark says, by a power failure.
+/// The store goes on so many revisions later. More may have been given out than the watermark says, by a
+/// power failure.
 const REVISIONS: u64 = 1_000_000;
 
 /// A store that is damaged, and what of it can be read. Everything here blocks.
@@ -210,8 +212,8 @@ fn compacted(row: Option<Bytes>) -> Revision {
     row.as_ref().and_then(layout::parse_state_row).unwrap_or_default().compacted
 }
 
-/// The revisions that may have been in gaps. All changes up to the start of `known` are in tables; its end is the newest one in a
-/// whole record.
+/// The revisions that may have been in gaps. All changes up to the start of `known` are in tables; its end is
+/// the newest one in a whole record.
 fn missing(gaps: &[Gap], known: Range<Revision>, acknowledged: Option<Revision>) -> Vec<Range<Revision>> {
     let within = gaps.iter().filter(|gap| !gap.is_flushed).filter_map(|gap| {
         let from = gap.after.unwrap_or_default().max(known.start).next();

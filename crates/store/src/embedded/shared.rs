@@ -1,10 +1,10 @@
 //! What the threads of an embedded store share, and every way of reading it.
 //!
 //! 1. `heads`, `feed` and the announced revision change only after the change they show is on disk.
-//! 2. `compacted` is raised before the rows that it gives up are removed; a reader takes its view of the rows first and
-//!    checks `compacted` after, so what it was promised is in its view.
-//! 3. Rows with revisions past the announced one may exist (a commit under way, or one that failed): no reader looks
-//!    at them.
+//! 2. `compacted` is raised before the rows that it gives up are removed; a reader takes its view of the rows
+//!    first and checks `compacted` after, so what it was promised is in its view.
+//! 3. Rows with revisions past the announced one may exist (a commit under way, or one that failed): no
+//!    reader looks at them.
 //! 4. Whoever uses the engine holds `engine` for reading; recovery holds it for writing, and replaces it.
 
 use super::{
@@ -42,7 +42,8 @@ pub(super) struct Shared {
     swept: AtomicU64,
     /// The bytes that tables and files of values take up, as of the last look.
     used: AtomicU64,
-    /// The bytes that were ever written: at first, those that tables and files of values took up when the store was opened.
+    /// The bytes that were ever written: at first, those that tables and files of values took up when the
+    /// store was opened.
     written: AtomicU64,
     /// Whether the disk is full and the reserve released, while the engine works.
     full: AtomicBool,
@@ -243,9 +244,9 @@ impl Shared {
         iter::once(first).chain(between).chain([end]).collect()
     }
 
-    /// Goes on with a load where the index cannot be read: over the keys that are live now, and those that the log
-    /// says were deleted since. Each is looked up on its own, so that only those in damaged rows are reported. Returns
-    /// the revision that was loaded.
+    /// Goes on with a load where the index cannot be read: over the keys that are live now, and those that
+    /// the log says were deleted since. Each is looked up on its own, so that only those in damaged rows are
+    /// reported. Returns the revision that was loaded.
     fn load_without_index(
         &self,
         reading: &Reading<'_>,
@@ -372,7 +373,8 @@ impl View {
             .unwrap_or_else(|error| Err(unreadable_value(key.clone(), revision, &ReadError::Io(error))))
     }
 
-    /// The same, but a disk that does not answer, perhaps for now, is another error than damage that is there to stay.
+    /// The same, but a disk that does not answer, perhaps for now, is another error than damage that is there
+    /// to stay.
     pub(super) fn try_value(&self, key: &Key, revision: Revision) -> io::Result<Value> {
         let row_key = layout::index_key(key.as_bytes(), revision);
         Ok(match self.get(&row_key) {

@@ -1,8 +1,10 @@
-//! Requests to a cluster of etcd: one connection to each member that is in use, failover, and a bound on every wait.
+//! Requests to a cluster of etcd: one connection to each member that is in use, failover, and a bound on
+//! every wait.
 //!
-//! 1. All requests go to the current member. A failure that may be its own makes the next member the current one.
-//! 2. A read is tried again, on the next member, until its time is up. A write is tried again only if it is certain that it did
-//!    nothing.
+//! 1. All requests go to the current member. A failure that may be its own makes the next member the current
+//!    one.
+//! 2. A read is tried again, on the next member, until its time is up. A write is tried again only if it is
+//!    certain that it did nothing.
 //! 3. Every request asks for a leader: a member without one refuses it at once, before it does anything.
 
 use super::{
@@ -232,8 +234,9 @@ impl Client {
         opened
     }
 
-    /// The same over a connection of its own, which is closed with the watch. A watch that is given up while etcd sends must
-    /// not share one: small frames that still come for it are counted as excessive load, and in the end close the connection.
+    /// The same over a connection of its own, which is closed with the watch. A watch that is given up while
+    /// etcd sends must not share one: small frames that still come for it are counted as excessive load, and
+    /// in the end close the connection.
     pub(super) async fn watch_apart(&self, create: WatchCreateRequest) -> Result<Watch<'_>, Failure> {
         let (index, until) = (self.current(), Instant::now() + self.request_timeout);
         let member = self.member(index)?;
@@ -293,7 +296,8 @@ impl Client {
         Ok(connection)
     }
 
-    /// Opens a connection to a member. With several members, one that does not answer is given a part of the time.
+    /// Opens a connection to a member. With several members, one that does not answer is given a part of the
+    /// time.
     async fn dial(&self, member: &Member, until: Instant) -> Result<Connection, Failure> {
         let patience = match self.members.len() {
             1 => self.dial_timeout,
@@ -328,7 +332,8 @@ impl Drop for Own {
 }
 
 impl Watch<'_> {
-    /// The next response, with its fragments joined. Safe to drop and call again only while `partial` is kept.
+    /// The next response, with its fragments joined. Safe to drop and call again only while `partial` is
+    /// kept.
     pub(super) async fn next(
         &mut self,
         partial: &mut Vec<super::messages::WatchEvent>,

@@ -1,11 +1,13 @@
-//! Compaction: once in an interval for all servers of a cluster, those of the reference among them; and what is known of it.
+//! Compaction: once in an interval for all servers of a cluster, those of the reference among them; and what
+//! is known of it.
 //!
-//! The servers share the key [`COMPACT_KEY`]. Its version counts the intervals. A server that finds the version that it has seen an
-//! interval ago raises it, and compacts to the revision that was the newest one then; one that finds another version has been
-//! preceded, and notes it. So history reaches back for one interval at least, and for two if the server that compacts fails.
+//! The servers share the key [`COMPACT_KEY`]. Its version counts the intervals. A server that finds the
+//! version that it has seen an interval ago raises it, and compacts to the revision that was the newest one
+//! then; one that finds another version has been preceded, and notes it. So history reaches back for one
+//! interval at least, and for two if the server that compacts fails.
 //!
-//! etcd does not say how far it is compacted. It says of a revision whether it is; [`Shared::refresh_compacted`] halves the
-//! reach until the answer is exact.
+//! etcd does not say how far it is compacted. It says of a revision whether it is;
+//! [`Shared::refresh_compacted`] halves the reach until the answer is exact.
 
 use super::{
     failure::Failure,

@@ -1,7 +1,9 @@
 //! One HTTP/2 connection to one member of etcd.
 //!
-//! 1. Dialing is bounded by the caller; the files of TLS are read for each connection, so that renewed ones are used.
-//! 2. A connection whose peer answers no ping for [`KEEP_ALIVE_TIMEOUT`] is closed, and all its requests fail.
+//! 1. Dialing is bounded by the caller; the files of TLS are read for each connection, so that renewed ones
+//!    are used.
+//! 2. A connection whose peer answers no ping for [`KEEP_ALIVE_TIMEOUT`] is closed, and all its requests
+//!    fail.
 //! 3. A request that was never handed to the connection fails with [`Unsent`].
 
 use super::{

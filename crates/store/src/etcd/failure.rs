@@ -1,9 +1,9 @@
 //! Why a request to etcd failed, and what that says of a write.
 //!
-//! 1. [`Fate::NotWritten`] is said only if it is certain: the request was not sent, or etcd refused it for a reason that it finds
-//!    before it changes anything.
-//! 2. A full database is no such reason: etcd looks at its size before *and* after it has applied a transaction, and gives the same
-//!    answer to both.
+//! 1. [`Fate::NotWritten`] is said only if it is certain: the request was not sent, or etcd refused it for a
+//!    reason that it finds before it changes anything.
+//! 2. A full database is no such reason: etcd looks at its size before *and* after it has applied a
+//!    transaction, and gives the same answer to both.
 
 use super::connection::Unsent;
 use crate::{Error, Fate};

@@ -1,9 +1,10 @@
 //! Whether etcd works: asked of the current member, about once a second.
 //!
-//! 1. A member that does not answer twice in a row is left, and its connection is closed, so that requests which wait for it end.
-//!    That is how a process that was stopped is noticed, long before its connection is.
+//! 1. A member that does not answer twice in a row is left, and its connection is closed, so that requests
+//!    which wait for it end. That is how a process that was stopped is noticed, long before its connection
+//!    is.
 //! 2. A member that answers, but cannot read with a quorum, is left too.
-//! 3. Everything mends by itself: the next question that is answered makes the store good again.
+//! 3. The store recovers by itself: the next question that is answered makes the store good again.
 
 use super::{
     failure::{Cause, Failure},

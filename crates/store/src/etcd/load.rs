@@ -1,7 +1,7 @@
 //! Reading: one entry, or all entries under a prefix at one revision.
 //!
-//! A load is a sequence of ranges at the same revision. Each takes about [`PAGE_BYTES`]; the next one is asked for while the
-//! visitor has the entries of the one before.
+//! A load is a sequence of ranges at the same revision. Each takes about [`PAGE_BYTES`]; the next one is
+//! asked for while the visitor has the entries of the one before.
 
 use super::{
     failure::Failure,
@@ -71,7 +71,8 @@ impl Shared {
         Ok(answer.kvs.into_iter().next().and_then(entry))
     }
 
-    /// Checks that a revision can be loaded at: also one that another process has committed, and that is not known here.
+    /// Checks that a revision can be loaded at: also one that another process has committed, and that is not
+    /// known here.
     pub(super) async fn check_load(&self, at: Revision) -> Result<(), Error> {
         match self.check_reach(at) {
             Err(Error::Future { requested, .. }) => {

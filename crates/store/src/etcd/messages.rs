@@ -1,9 +1,9 @@
-//! The messages of etcd's API that this store sends and receives, with the field numbers of etcd's own definition
-//! (`rpc.proto` and `kv.proto` of etcd 3.4 and 3.5).
+//! The messages of etcd's API that this store sends and receives, with the field numbers of etcd's own
+//! definition (`rpc.proto` and `kv.proto` of etcd 3.4 and 3.5).
 //!
-//! They are declared here by hand, because making them from the definition needs `protoc` on the building machine. Fields that
-//! are not used are left out: a decoder skips them, an encoder sends their default. Keys and values are slices of the buffer that a
-//! message was read into, without a copy.
+//! They are declared here by hand, because making them from the definition needs `protoc` on the building
+//! machine. Fields that are not used are left out: a decoder skips them, an encoder sends their default. Keys
+//! and values are slices of the buffer that a message was read into, without a copy.
 
 use bytes::Bytes;
 use prost::{Message, Oneof};

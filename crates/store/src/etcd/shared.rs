@@ -1,8 +1,8 @@
 //! The state of the store that its tasks share.
 //!
-//! 1. An answer that shows the state at a revision is given after the watch has delivered every change up to it, so that
-//!    [`Shared::known_revision`] covers it. If the watch cannot keep up, the answer is given after a bounded wait, and
-//!    the revision is known before it is delivered.
+//! 1. An answer that shows the state at a revision is given after the watch has delivered every change up to
+//!    it, so that [`Shared::known_revision`] covers it. If the watch cannot keep up, the answer is given
+//!    after a bounded wait, and the revision is known before it is delivered.
 //! 2. `compacted` only grows, unless the cluster was replaced by an older state of itself.
 
 use super::{
@@ -52,7 +52,8 @@ pub(super) struct Lineage {
 #[derive(Clone, Copy)]
 pub(super) struct Position {
     generation: u64,
-    /// Every answer to a later question is from this revision on, unless etcd was replaced by an older state of itself.
+    /// Every answer to a later question is from this revision on, unless etcd was replaced by an older state
+    /// of itself.
     pub(super) delivered: Revision,
 }
 
@@ -151,8 +152,8 @@ impl Shared {
         Position { generation, delivered: self.feed.revision() }
     }
 
-    /// Waits until the watch has found out what an answer with a lost revision has shown: that etcd was replaced by an older
-    /// state of itself. So such an answer is given with the lineage that it belongs to.
+    /// Waits until the watch has found out what an answer with a lost revision has shown: that etcd was
+    /// replaced by an older state of itself. So such an answer is given with the lineage that it belongs to.
     pub(super) async fn start_of_lineage(&self, before: Position) -> Result<(), Error> {
         let restarted = self.feed.restarted(before.generation);
         match tokio::time::timeout(self.options.request_timeout, restarted).await {

@@ -1,7 +1,8 @@
 //! The address of a member, as `--etcd-servers` names it.
 //!
-//! The forms are those of the reference's client: `http://host:port`, `https://host:port`, `unix://path`, `unixs://path`, and
-//! `host:port` alone, which uses TLS if a file for it is given. TLS is never used with `http://`.
+//! The forms are those of the reference's client: `http://host:port`, `https://host:port`, `unix://path`,
+//! `unixs://path`, and `host:port` alone, which uses TLS if a file for it is given. TLS is never used with
+//! `http://`.
 
 use super::Tls;
 use http::Uri;

@@ -1,18 +1,21 @@
 //! The watch that feeds all followers, and the reads of history for those that fall behind.
 //!
-//! 1. The watch is over *all* keys of etcd, and keys that are not under the store's prefix are dropped here. Each revision of etcd
-//!    has at least one event, so the watch comes to every revision that any answer has named, without a question to etcd. The
-//!    progress notifications of etcd before 3.4.31 and 3.5.13 may overtake events, and a range shows no deletes: neither could say
-//!    that the watch is complete up to a revision.
-//! 2. All events of a revision are published together: etcd sends them in one response, whose fragments are joined.
-//! 3. A watch that is lost is opened again, after the last revision that was published, at the next member. A watch that does not
-//!    deliver what another answer has named is taken for lost.
-//! 4. If what follows is compacted, the window starts again at the newest revision; followers that are behind find that out when
-//!    they ask for history.
-//! 5. No revision is passed over: one without an event is one that was compacted before it was sent. etcd before 3.5.16 does not
-//!    say so of a delete at the very revision that it is compacted to.
-//! 6. Before a watch is opened, a quorum is asked for the newest revision. If that is older than what was published, or the term
-//!    of the leader is, or it is another cluster, then etcd was restored from a snapshot: all followers end.
+//! 1. The watch is over *all* keys of etcd, and keys that are not under the store's prefix are dropped here.
+//!    Each revision of etcd has at least one event, so the watch comes to every revision that any answer has
+//!    named, without a question to etcd. The progress notifications of etcd before 3.4.31 and 3.5.13 may
+//!    overtake events, and a range shows no deletes: neither could say that the watch is complete up to a
+//!    revision.
+//! 2. All events of a revision are published together: etcd sends them in one response, whose fragments are
+//!    joined.
+//! 3. A watch that is lost is opened again, after the last revision that was published, at the next member. A
+//!    watch that does not deliver what another answer has named is taken for lost.
+//! 4. If what follows is compacted, the window starts again at the newest revision; followers that are behind
+//!    find that out when they ask for history.
+//! 5. No revision is passed over: one without an event is one that was compacted before it was sent. etcd
+//!    before 3.5.16 does not say so of a delete at the very revision that it is compacted to.
+//! 6. Before a watch is opened, a quorum is asked for the newest revision. If that is older than what was
+//!    published, or the term of the leader is, or it is another cluster, then etcd was restored from a
+//!    snapshot: all followers end.
 
 use super::{
     client::Watch,
@@ -168,9 +171,9 @@ impl Shared {
                 self.compaction.notify_one();
             }
             match self.event(told) {
-                Told::Foreign => {}
-                Told::Incomplete => return Err(End::Compacted),
-                Told::Event(event) => events.push(compact_memory(event)),
+                Notified::Foreign => {}
+                Notified::Incomplete => return Err(End::Compacted),
+                Notified::Event(event) => events.push(compact_memory(event)),
             }
         }
         if newest > reached {
@@ -200,17 +203,19 @@ impl Shared {
     }
 
     /// Reads an event.
-    fn event(&self, told: WatchEvent) -> Told {
+    fn event(&self, told: WatchEvent) -> Notified {
         let WatchEvent { kind, kv, prev_kv } = told;
-        let Some(kv) = kv.filter(|kv| kv.key.starts_with(&self.options.prefix)) else { return Told::Foreign };
-        let Some(key) = key(&kv) else { return Told::Foreign };
+        let Some(kv) = kv.filter(|kv| kv.key.starts_with(&self.options.prefix)) else {
+            return Notified::Foreign;
+        };
+        let Some(key) = key(&kv) else { return Notified::Foreign };
         let mut head = head(&kv);
         let is_delete = kind == WatchEvent::DELETE;
         let is_create = !is_delete && kv.create_revision == kv.mod_revision;
         let previous = prev_kv.map(|kv| Stored { head: super::shared::head(&kv), value: Some(Ok(kv.value)) });
         if previous.is_none() && !is_create {
             // It was compacted between the event and its sending.
-            return Told::Incomplete;
+            return Notified::Incomplete;
         }
         if let Some(previous) = &previous
             && is_delete
@@ -218,7 +223,7 @@ impl Shared {
             head.create_revision = previous.head.create_revision;
         }
         let kind = if is_delete { Kind::Delete } else { Kind::Put };
-        Told::Event(Event { key, kind, head, value: Ok(kv.value), previous })
+        Notified::Event(Event { key, kind, head, value: Ok(kv.value), previous })
     }
 
     /// Reads history, a batch of it.
@@ -249,9 +254,9 @@ impl Shared {
                     break;
                 }
                 let event = match self.event(told) {
-                    Told::Foreign => None,
-                    Told::Incomplete => return Err(self.compacted_error(after).await),
-                    Told::Event(event) => event.key.as_bytes().starts_with(prefix).then_some(event),
+                    Notified::Foreign => None,
+                    Notified::Incomplete => return Err(self.compacted_error(after).await),
+                    Notified::Event(event) => event.key.as_bytes().starts_with(prefix).then_some(event),
                 };
                 if batch.push(last, || event).is_break() {
                     return Ok(batch.full());
@@ -279,7 +284,7 @@ impl Shared {
 }
 
 /// An event as the store has it.
-enum Told {
+enum Notified {
     /// It is of a key that is not the store's.
     Foreign,
     /// What was there before is compacted.
@@ -287,8 +292,8 @@ enum Told {
     Event(Event),
 }
 
-/// The event without the buffer that it was read into: the window holds events for long. The values before are in
-/// the window too, or are read when a follower asks for them.
+/// The event without the buffer that it was read into: the window holds events for long. The values before
+/// are in the window too, or are read when a follower asks for them.
 fn compact_memory(mut event: Event) -> Event {
     event.value = event.value.map(|value| Bytes::copy_from_slice(&value));
     if let Ok(key) = crate::Key::new(Bytes::copy_from_slice(event.key.as_bytes())) {
@@ -307,7 +312,8 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Does work in the store's own runtime, as long as somebody waits for it: a read that was given up would keep its connection.
+    /// Does work in the store's own runtime, as long as somebody waits for it: a read that was given up would
+    /// keep its connection.
     fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,

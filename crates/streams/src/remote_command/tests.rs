@@ -42,7 +42,8 @@ impl Played {
         (first == 0x82).then_some(payload)
     }
 
-    /// The next data or end that reaches the server. The frames that open streams are an error of a reader for clients.
+    /// The next data or end that reaches the server. The frames that open streams are an error of a reader
+    /// for clients.
     async fn reaches_server(&mut self) -> spdy::Piece {
         loop {
             match self.server.next().await {

@@ -1,4 +1,5 @@
-//! A WebSocket whose messages start with the number of a channel (`v4.channel.k8s.io`), the side of the server.
+//! A WebSocket whose messages start with the number of a channel (`v4.channel.k8s.io`), the side of the
+//! server.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -84,8 +84,8 @@ impl Work {
         self.only_file(&downloads, "whl")
     }
 
-    /// Has cargo download the source of a crate, and copies it out of cargo's own folder. `cargo info` is the command
-    /// that fetches one crate alone.
+    /// Has cargo download the source of a crate, and copies it out of cargo's own folder. `cargo info` is the
+    /// command that fetches one crate alone.
     fn copy_crate(&self, package: &str, content: &Path) -> Result<(), Error> {
         let spec = format!("{package}@{}", self.version);
         self.remote(CRATES, Command::new("cargo").args(["info", "--quiet", &spec]).current_dir(&self.path))?;
@@ -123,7 +123,8 @@ impl Work {
         Ok(())
     }
 
-    /// A script that starts a program which expects to lie in the system, with the libraries that came with it.
+    /// A script that starts a program which expects to lie in the system, with the libraries that came with
+    /// it.
     fn write_launcher(&self, content: &Path, folder: &Path, name: &str, program: &str) -> Result<(), Error> {
         use std::os::unix::fs::PermissionsExt as _;
         let mut libraries = Vec::new();

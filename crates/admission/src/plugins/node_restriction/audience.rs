@@ -19,8 +19,8 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// Whether a volume of a pod asks for tokens with an audience: itself, or through the driver that mounts it. What could not be
-    /// found matters only if no other volume does.
+    /// Whether a volume of a pod asks for tokens with an audience: itself, or through the driver that mounts
+    /// it. What could not be found matters only if no other volume does.
     pub(super) fn have_audience(&self, pod: Pod<'_>, audience: &str) -> Result<bool, String> {
         let mut errors = Errors::default();
         for volume in pod.spec().volumes().iter() {

@@ -1,4 +1,5 @@
-//! What a kubelet may do with pods: make mirror pods, delete and evict those on its node, and report their status.
+//! What a kubelet may do with pods: make mirror pods, delete and evict those on its node, and report their
+//! status.
 
 use super::super::pod;
 use super::{NodeRequest, NodeRestriction};

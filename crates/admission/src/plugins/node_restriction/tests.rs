@@ -11,7 +11,8 @@ fn kubelet(node: &str) -> User {
     User { name: format!("{}{node}", User::NODE_PREFIX), groups, ..User::default() }
 }
 
-/// A server with the node `n1`, the pod `mine` on it, and the pod `theirs` elsewhere; only `system:masters` may do anything.
+/// A server with the node `n1`, the pod `mine` on it, and the pod `theirs` elsewhere; only `system:masters`
+/// may do anything.
 async fn fixture() -> (Fixture, NodeRestriction) {
     let mut fixture = Fixture::new().await;
     fixture.authorizer = Authorizer::new([Arc::new(AlwaysDeny) as Arc<dyn auth::Authorize>]);

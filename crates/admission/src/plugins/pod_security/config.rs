@@ -23,7 +23,8 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Reads a configuration, or says what is wrong with it. Without one nothing is checked that labels do not ask for.
+    /// Reads a configuration, or says what is wrong with it. Without one nothing is checked that labels do
+    /// not ask for.
     pub(super) fn parse(text: Option<&[u8]>) -> Result<Self, String> {
         let decoded = match text {
             Some(text) => {

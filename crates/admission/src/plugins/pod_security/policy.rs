@@ -98,8 +98,8 @@ impl Policy {
         warn: LevelVersion::PRIVILEGED,
     };
 
-    /// The policy of a namespace with these labels, and what is wrong with them. A wrong level is the strictest to enforce, and
-    /// the laxest to audit and warn by.
+    /// The policy of a namespace with these labels, and what is wrong with them. A wrong level is the
+    /// strictest to enforce, and the laxest to audit and warn by.
     pub(super) fn of<'l>(labels: impl Iterator<Item = (&'l str, &'l str)>, defaults: &Self) -> (Self, List) {
         let mut policy = *defaults;
         let mut errors = List::new();

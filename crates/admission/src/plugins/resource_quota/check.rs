@@ -35,8 +35,8 @@ impl Charge {
 }
 
 impl Check<'_> {
-    /// What the write uses of these quotas, which are in the order of their names; or why it is refused. The limits that it does not
-    /// come near are left out.
+    /// What the write uses of these quotas, which are in the order of their names; or why it is refused. The
+    /// limits that it does not come near are left out.
     pub(super) fn charges(&self, quotas: &[Arc<Quota>], limited: &[Limited]) -> Result<Vec<Charge>, Status> {
         let Self { attributes, map, evaluator, .. } = *self;
         let mut limited_scopes = Vec::new();
@@ -116,7 +116,8 @@ impl Check<'_> {
         Ok((matching, scopes))
     }
 
-    /// What the write uses more than the state before, of each quota; without quotas, of one that would count everything.
+    /// What the write uses more than the state before, of each quota; without quotas, of one that would count
+    /// everything.
     fn deltas(&self, quotas: &[&Arc<Quota>], usage: &ResourceList) -> Result<Vec<ResourceList>, Status> {
         let Self { attributes, evaluator, .. } = *self;
         let everything = || usage.without_zeros();

@@ -1,5 +1,5 @@
-//! What a pod requests and is limited to: the sum of its containers, or what its init containers need before them, with the overhead
-//! of running it.
+//! What a pod requests and is limited to: the sum of its containers, or what its init containers need before
+//! them, with the overhead of running it.
 
 use super::super::pod_sum::sum;
 use super::super::resource_list::ResourceList;

@@ -1,9 +1,11 @@
 //! The quotas of all namespaces, and the charges of writes that are under way.
 //!
 //! 1. Charges to the quotas of a namespace, and corrections of them, are made one after another.
-//! 2. A write is under way from before its first charge is written until it is settled: committed and visible, or given up.
+//! 2. A write is under way from before its first charge is written until it is settled: committed and
+//!    visible, or given up.
 //!
-//! What is used of a quota is therefore never less than what the objects use that are there, together with those that may still come.
+//! What is used of a quota is therefore never less than what the objects use that are there, together with
+//! those that may still come.
 
 use super::quota::Quota;
 use crate::plugins::Gates;
@@ -77,8 +79,8 @@ impl Quotas {
         self.0.gates
     }
 
-    /// Waits for namespaces whose quotas were charged for writes that were then given up: what is used of them is too much. Each is
-    /// told once, from the first call on.
+    /// Waits for namespaces whose quotas were charged for writes that were then given up: what is used of
+    /// them is too much. Each is told once, from the first call on.
     pub async fn abandoned(&self) -> HashSet<Text> {
         loop {
             let told = self.0.has_abandoned.notified();

@@ -1,7 +1,8 @@
 //! What is really used of the quotas of a namespace, counted from its objects.
 //!
-//! Writes that are under way count as well: for their objects, the most that any of the states uses that they are in or may come to.
-//! Only what is left by writes that were given up, and by objects that are gone, is taken away.
+//! Writes that are under way count as well: for their objects, the most that any of the states uses that they
+//! are in or may come to. Only what is left by writes that were given up, and by objects that are gone, is
+//! taken away.
 
 use super::super::resource_list::{ResourceList, count};
 use super::evaluator::Evaluator;
@@ -40,7 +41,8 @@ impl Quotas {
         evaluators.iter().map(|evaluator| evaluator.prefix().to_owned()).collect()
     }
 
-    /// Whether a change of a quota makes a correction necessary: it is new, is gone, or asks for other limits.
+    /// Whether a change of a quota makes a correction necessary: it is new, is gone, or asks for other
+    /// limits.
     pub fn is_redefined(before: Option<&Entry>, after: Option<&Entry>) -> bool {
         let limits = |entry: &Entry| {
             let object = stored::logged(entry, stored::decode(ResourceQuota::schema(), entry))?;
@@ -72,8 +74,8 @@ impl Quotas {
             })
     }
 
-    /// Corrects what the quotas of a namespace say is used of them, and the limits that hold. Tells when to do so again, if that is
-    /// necessary without a change.
+    /// Corrects what the quotas of a namespace say is used of them, and the limits that hold. Tells when to
+    /// do so again, if that is necessary without a change.
     pub async fn recompute(
         &self,
         cache: &Cache,

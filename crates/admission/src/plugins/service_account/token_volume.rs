@@ -1,4 +1,5 @@
-//! The volume with the token of a pod's service account, the server's certificate authority and the pod's namespace.
+//! The volume with the token of a pod's service account, the server's certificate authority and the pod's
+//! namespace.
 
 use super::super::pod::{each, push};
 use object::{Key, Map, Text, Value};
@@ -11,7 +12,8 @@ const PREFIX: &str = "kube-api-access-";
 /// Where containers find the files. A container that has something else there gets no volume.
 const PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// The lifetime that a kubelet asks for: an hour, recognisable because clients that never read the file again get a longer one.
+/// The lifetime that a kubelet asks for: an hour, recognisable because clients that never read the file again
+/// get a longer one.
 const EXPIRATION_SECONDS: i64 = 60 * 60 + 7;
 
 /// Mounts the volume into all containers of a pod, and adds it if a container needs it.

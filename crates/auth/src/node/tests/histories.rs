@@ -4,8 +4,8 @@ use super::{Fixture, node, unrelated};
 use crate::node::graph::Graph;
 use std::collections::BTreeMap;
 
-/// Random changes of pods, volumes and attachments: after each some decisions are those of a search through all objects, and now and
-/// then the graph is the one that is built from the objects as they are.
+/// Random changes of pods, volumes and attachments: after each some decisions are those of a search through
+/// all objects, and now and then the graph is the one that is built from the objects as they are.
 #[tokio::test]
 async fn random_histories_lead_to_the_graph_of_the_objects_at_their_end() {
     for seed in 0..8 {

@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use object::time::Time;
-use server::pki;
 
 use super::findings::{Finding, Outcome};
 use super::problems::{self, Problem};

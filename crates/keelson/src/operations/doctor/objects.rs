@@ -217,7 +217,7 @@ impl Object {
         errors.append(object_meta::validate_update(map, map));
         errors.append(kind.strategy.validate_update(map, map, &rules));
         let first = errors.iter().next()?;
-        // The value stays untold, and what is said of one of a secret.
+        // The value of a secret is not printed, nor a message that quotes it.
         let detail = match first.detail.is_empty() || kind.resource == "secrets" {
             true => String::new(),
             false => format!(": {}", first.detail),

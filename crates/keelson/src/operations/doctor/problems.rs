@@ -1,4 +1,5 @@
-//! Everything that can be wrong, one row for each: how bad it is, what it is called, and what can be done about it.
+//! Everything that can be wrong, one row for each: how bad it is, what it is called, and what can be done
+//! about it.
 
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,7 +13,7 @@ use schema::views::core::v1::Service;
 use super::findings::{EntryId, Finding, Outcome};
 use super::objects::{Address, Object};
 use super::problems::{self, Problem};
-use crate::event_expiry;
+use controllers::event_expiry;
 
 /// The number of an entry.
 type Place = usize;

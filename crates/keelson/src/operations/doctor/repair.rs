@@ -1,4 +1,5 @@
-//! Repairs: only what was asked for, only if it is as it was found, and what is removed or changed is saved first.
+//! Repairs: only what was asked for, only if it is as it was found, and what is removed or changed is saved
+//! first.
 
 use std::fs;
 use std::io;
@@ -16,9 +17,9 @@ use super::findings::{EntryId, Outcome, Report};
 use super::objects::{self, Address, Object};
 use super::problems::Repair;
 use super::subject::{Coding, Subject};
-use crate::event_expiry;
 use crate::operations::Error;
 use crate::options::Options;
+use controllers::event_expiry;
 
 /// What is to be repaired.
 pub(super) struct Orders<'a> {
@@ -49,7 +50,8 @@ struct Job {
 /// What is stored of an entry, or why it cannot be had.
 type Before = Result<Entry, Unreadable>;
 
-/// Repairs what was ordered, and notes in the report what became of it. What was there is saved in a new file. Blocking.
+/// Repairs what was ordered, and notes in the report what became of it. What was there is saved in a new
+/// file. Blocking.
 pub(super) fn run(
     subject: &Subject,
     orders: &Orders<'_>,
@@ -88,7 +90,7 @@ pub(super) fn run(
         let outcome = before.and_then(|before| repair(&subject.coding, &*store, &job, before, options));
         let is_of_job = |key: &str, id: Option<EntryId>| key == job.key && id == Some(job.id);
         for finding in report.findings.iter_mut().filter(|finding| is_of_job(&finding.key, finding.entry)) {
-            // Whatever was wrong with an entry that is gone is over; a change mends what it was made for.
+            // A removal ends all findings about an entry; another repair ends those that it was made for.
             let is_over = match (job.repair, finding.problem.repair) {
                 (Repair::Remove | Repair::RemoveIfNamed, _) => true,
                 (Repair::AddStorageVersion, Some(Repair::WriteAgain)) => true,

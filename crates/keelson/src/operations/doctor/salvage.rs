@@ -25,7 +25,8 @@ enum Outcome {
     Saved(SalvageReport, PathBuf),
 }
 
-/// Saves what can be read, and keeps the damaged store in the new directory `aside`; without one, only looks what could be saved. Blocking.
+/// Saves what can be read, and keeps the damaged store in the new directory `aside`; without one, only looks
+/// what could be saved. Blocking.
 pub(super) fn run(data_dir: &Path, aside: Option<PathBuf>) -> Result<Salvaged, Error> {
     let store = DataDir::at(data_dir)?.store();
     let salvage = match Salvage::read(&store) {

@@ -59,7 +59,8 @@ pub(super) struct Opened {
     pub(super) freshness: Freshness,
 }
 
-/// What [`Subject::visit`] calls for each entry of the store of a number; an `Err` is one whose stored bytes cannot be read.
+/// What [`Subject::visit`] calls for each entry of the store of a number; an `Err` is one whose stored bytes
+/// cannot be read.
 type Each<'a> = dyn FnMut(&Coding, usize, Result<Entry, Unreadable>) + 'a;
 
 impl Subject {

@@ -320,8 +320,8 @@ fn files_of_a_data_directory_are_checked() {
             .collect::<Vec<_>>()
     };
     assert_eq!(found(Time::now()), [""; 0]);
-    let pki = server::pki::Pki::new(data_dir.pki());
-    let names = server::pki::Names::of_this_host([10, 0, 0, 1].into());
+    let pki = pki::Pki::new(data_dir.pki());
+    let names = pki::Names::of_this_host([10, 0, 0, 1].into());
     pki.service_account_key().unwrap();
     pki.ensure(&names, std::time::SystemTime::now()).unwrap();
     let key = data_dir.pki().join("sa.key");

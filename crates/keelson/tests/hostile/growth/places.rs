@@ -1,7 +1,7 @@
 //! The lists and maps of all kinds, and objects in which one of them is as long as a test asks for.
 //!
-//! The instances come from the schema. They are written as text from templates, because bodies at their limit have up to a
-//! hundred thousand items.
+//! The instances come from the schema. They are written as text from templates, because bodies at their limit
+//! have up to a hundred thousand items.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -119,7 +119,8 @@ impl Body {
         out
     }
 
-    /// The most items that a body can have: of at most so many bytes, and of as many values as the server reads.
+    /// The most items that a body can have: of at most so many bytes, and of as many values as the server
+    /// reads.
     pub(super) fn most(&self, bytes: usize) -> usize {
         let values = |count: usize| {
             values(&serde_json::from_str(&self.text("grown", count, Items::Distinct)).unwrap())
@@ -159,7 +160,8 @@ pub(super) struct Place {
     item: Template,
     pub(super) is_list: bool,
     pub(super) is_in_status: bool,
-    /// What decides how it is read, merged and written: places that are equal in this differ in their kind's own rules only.
+    /// What decides how it is read, merged and written: places that are equal in this differ in their kind's
+    /// own rules only.
     pub(super) form: String,
 }
 
@@ -208,7 +210,8 @@ impl Place {
         }
     }
 
-    /// Managed fields of a config map: of many managers, of one with many fields, of twenty with the same ones.
+    /// Managed fields of a config map: of many managers, of one with many fields, of twenty with the same
+    /// ones.
     pub(super) fn managed() -> [Self; 3] {
         let head = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%NAME%""#;
         let entry = |manager: &str, fields: &str| {
@@ -274,7 +277,8 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// All kinds, with their lists and maps. Those of a type that several kinds have are grown in one of them.
+    /// All kinds, with their lists and maps. Those of a type that several kinds have are grown in one of
+    /// them.
     pub(super) fn all() -> Vec<(Self, Vec<Place>)> {
         let mut seen = HashSet::new();
         let kinds = kinds::all()

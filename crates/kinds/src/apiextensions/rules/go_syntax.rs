@@ -1,4 +1,5 @@
-//! Values as the Go types of the reference print. Errors repeat no more than the beginning, so no more is written.
+//! Values as the Go types of the reference print. Errors repeat no more than the beginning, so no more is
+//! written.
 
 use super::spec::Version;
 use super::walk::{several, sorted};

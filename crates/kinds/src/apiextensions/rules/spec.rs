@@ -15,8 +15,8 @@ use object::name::dns1123_subdomain;
 use object::quote::is_printable;
 use std::collections::HashSet;
 
-/// A definition as the reference validates it: what all versions have in common is theirs no longer, but stands once beside
-/// them.
+/// A definition as the reference validates it: what all versions have in common is theirs no longer, but
+/// stands once beside them.
 pub(super) struct Spec<'a> {
     view: CustomResourceDefinitionSpec<'a>,
     versions: Vec<Version<'a>>,

@@ -1,4 +1,5 @@
-//! Structural schemas: every field has a type outside of `allOf`, `anyOf`, `oneOf` and `not`, and these only have rules for values.
+//! Structural schemas: every field has a type outside of `allOf`, `anyOf`, `oneOf` and `not`, and these only
+//! have rules for values.
 
 use super::walk::{children, several, single, sorted};
 use ::schema::view::{Items, View};
@@ -31,7 +32,8 @@ pub(super) fn unsupported(schema: JSONSchemaProps<'_>) -> Option<&'static str> {
     unsupported_field(schema).or_else(junctors).or_else(|| unsupported_form(schema)).or_else(within)
 }
 
-/// The schemas that have no structural form because of themselves or of one within, by the place of their maps.
+/// The schemas that have no structural form because of themselves or of one within, by the place of their
+/// maps.
 pub(super) fn unsupported_schemas(schema: JSONSchemaProps<'_>) -> HashSet<*const Map> {
     fn mark(schema: JSONSchemaProps<'_>, marked: &mut HashSet<*const Map>) -> bool {
         let mut is_marked = unsupported_field(schema).or_else(|| unsupported_form(schema)).is_some();

@@ -34,8 +34,8 @@ pub(crate) struct Options {
     selector: Values,
     /// Groups of data sources may be invalid: the old claim names one.
     any_source_group: bool,
-    /// The class of attributes is checked. A claim has one only if it had one before the gate of these classes was turned off;
-    /// a template may have any, because nothing takes it away.
+    /// The class of attributes is checked. A claim has one only if it had one before the gate of these
+    /// classes was turned off; a template may have any, because nothing takes it away.
     attributes_class: bool,
 }
 

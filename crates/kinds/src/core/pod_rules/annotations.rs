@@ -1,4 +1,5 @@
-//! The rules for annotations of pods and templates that mean something to the server, and that say the same as fields.
+//! The rules for annotations of pods and templates that mean something to the server, and that say the same
+//! as fields.
 
 use super::{Options, containers};
 use crate::core::{app_armor, local_path, tolerations};
@@ -122,7 +123,8 @@ pub(super) fn updates(new: Entries<'_, &str>, old: Entries<'_, &str>, path: &Pat
     errors
 }
 
-/// The field errors of security profiles that annotations and fields name differently; `path` is that of the spec.
+/// The field errors of security profiles that annotations and fields name differently; `path` is that of the
+/// spec.
 pub(crate) fn match_fields(annotations: Entries<'_, &str>, spec: PodSpec<'_>, path: &Path<'_>) -> List {
     let mut errors = List::new();
     if annotations.is_empty() {

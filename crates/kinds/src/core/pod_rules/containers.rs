@@ -66,7 +66,8 @@ pub(in crate::core) fn init(pod: Surroundings<'_>, path: &Path<'_>) -> List {
         return errors;
     }
     let mut names: Seen<&str> = pod.spec.containers().iter().map(|container| container.name()).collect();
-    // Init containers run one by one, so each has the ports of the host for itself. The errors name the first container.
+    // Init containers run one by one, so each has the ports of the host for itself. The errors name the first
+    // container.
     let first = path.index(0);
     for (at, container) in containers.iter().enumerate() {
         let path = path.index(at);
@@ -114,7 +115,8 @@ pub(in crate::core) fn ephemeral(pod: Surroundings<'_>, path: &Path<'_>) -> List
     errors
 }
 
-/// What an ephemeral container may not have: it is no part of what the pod is for, and its mounts stay as long as the pod.
+/// What an ephemeral container may not have: it is no part of what the pod is for, and its mounts stay as
+/// long as the pod.
 fn not_for_ephemeral(container: Container<'_>, path: &Path<'_>) -> List {
     const WHY: &str = "cannot be set for an Ephemeral Container";
     let fields = [
@@ -174,8 +176,8 @@ fn common(container: Container<'_>, pod: Surroundings<'_>, path: &Path<'_>) -> L
     errors
 }
 
-/// The field errors of containers that a pod has and a template does not; `path` is that of the pod spec. Those of ephemeral containers
-/// are among the errors of [`ephemeral`].
+/// The field errors of containers that a pod has and a template does not; `path` is that of the pod spec.
+/// Those of ephemeral containers are among the errors of [`ephemeral`].
 pub(in crate::core) fn only_for_pod(spec: PodSpec<'_>, path: &Path<'_>) -> List {
     let images = |containers: Items<'_, Container<'_>>, path: &Path<'_>| -> List {
         let images = containers.iter().enumerate();

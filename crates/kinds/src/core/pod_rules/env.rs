@@ -74,7 +74,8 @@ fn key_ref(name: &str, key: &str, path: &Path<'_>) -> List {
     errors
 }
 
-/// The field errors of the sources of many variables. How many kinds of source there are is an error of the list.
+/// The field errors of the sources of many variables. How many kinds of source there are is an error of the
+/// list.
 pub(super) fn sources(sources: Items<'_, EnvFromSource<'_>>, path: &Path<'_>) -> List {
     let mut errors = List::new();
     for (at, source) in sources.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The rules for references to fields of a pod and to resources of its containers: in environment variables, and in files of the
-//! downward API.
+//! The rules for references to fields of a pod and to resources of its containers: in environment variables,
+//! and in files of the downward API.
 
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};

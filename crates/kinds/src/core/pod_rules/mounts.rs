@@ -1,4 +1,5 @@
-//! The rules for the volume mounts and the volume devices of a container. An ephemeral container is seen as a container.
+//! The rules for the volume mounts and the volume devices of a container. An ephemeral container is seen as a
+//! container.
 
 use super::volumes::Declared;
 use crate::checks;

@@ -1,4 +1,5 @@
-//! What a pod spec may have: what this server allows, and what the object had already although a new one may not.
+//! What a pod spec may have: what this server allows, and what the object had already although a new one may
+//! not.
 
 use super::{annotations, containers, security};
 use crate::core::resources::{HugePages, has_broken_pages};

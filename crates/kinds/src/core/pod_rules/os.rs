@@ -8,7 +8,8 @@ use schema::views::core::v1::{PodSecurityContext, PodSpec};
 const FOR_WINDOWS: &str = "windows options cannot be set for a linux pod";
 const NOT_FOR_WINDOWS: &str = "cannot be set for a windows pod";
 
-/// The field errors of the operating system of a pod, and of fields that are for another one; `path` is that of the pod spec.
+/// The field errors of the operating system of a pod, and of fields that are for another one; `path` is that
+/// of the pod spec.
 pub(in crate::core) fn validate(spec: PodSpec<'_>, path: &Path<'_>) -> List {
     let Some(os) = spec.os() else { return List::new() };
     match os.name() {

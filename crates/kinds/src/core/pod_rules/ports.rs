@@ -69,8 +69,8 @@ impl<'a> HostPorts<'a> {
     }
 }
 
-/// The field errors of the host ports of a pod in the network of its host; `path` is that of the pod spec. A template may leave them
-/// to the pods.
+/// The field errors of the host ports of a pod in the network of its host; `path` is that of the pod spec. A
+/// template may leave them to the pods.
 pub(in crate::core) fn host_network(spec: PodSpec<'_>, options: &Options, path: &Path<'_>) -> List {
     let mut errors = List::new();
     if !spec.host_network() {

@@ -8,7 +8,8 @@ use schema::views::core::v1::{
     TCPSocketAction,
 };
 
-/// The field errors of the lifecycle hooks and the probes of a container. `grace` is the grace period of the pod.
+/// The field errors of the lifecycle hooks and the probes of a container. `grace` is the grace period of the
+/// pod.
 pub(super) fn validate(container: Container<'_>, grace: Option<i64>, path: &Path<'_>) -> List {
     let mut errors = List::new();
     if let Some(of) = container.lifecycle() {

@@ -155,8 +155,8 @@ fn other_changes(new: PodSpec<'_>, old: PodSpec<'_>, path: &Path<'_>) -> List {
     errors
 }
 
-/// Whether two containers differ in amounts of cpu and memory alone. In a list that the old container does not have, any resource
-/// counts as such.
+/// Whether two containers differ in amounts of cpu and memory alone. In a list that the old container does
+/// not have, any resource counts as such.
 fn is_same_but_for_amounts(new: Container<'_>, old: Container<'_>) -> bool {
     let resources = ResourceRequirements::schema();
     let is_same_list = |entry: same::Entry<'_>| match (entry.key, entry.one, entry.other) {

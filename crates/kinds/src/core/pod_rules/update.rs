@@ -25,7 +25,8 @@ pub(in crate::core) fn validate(new: &Map, old: &Map, rules: &Rules<'_>) -> List
     errors
 }
 
-/// The field errors of a change of the ephemeral containers of a pod. They may be added, and stay as they are then.
+/// The field errors of a change of the ephemeral containers of a pod. They may be added, and stay as they are
+/// then.
 pub(in crate::core) fn ephemeral_containers(new: &Map, old: &Map, rules: &Rules<'_>) -> List {
     if Pod::of(old).metadata().annotations().get(annotations::MIRROR).is_some() {
         let why = "static pods do not support ephemeral containers";
@@ -168,7 +169,8 @@ fn deadline(new: PodSpec<'_>, old: PodSpec<'_>, path: &Path<'_>) -> Result<(), E
     }
 }
 
-/// The errors of the node selector and the node affinity of a pod that waits for scheduling gates: they may become narrower.
+/// The errors of the node selector and the node affinity of a pod that waits for scheduling gates: they may
+/// become narrower.
 fn constraints(new: PodSpec<'_>, old: PodSpec<'_>, path: &Path<'_>) -> List {
     let mut errors = List::new();
     let (selector, before) = (new.node_selector(), old.node_selector());
@@ -211,7 +213,8 @@ fn node_affinity(new: Option<NodeAffinity<'_>>, old: Option<NodeAffinity<'_>>, p
     errors
 }
 
-/// Whether a term has all requirements of another, in front of those that were added. An empty term matches nothing, and stays empty.
+/// Whether a term has all requirements of another, in front of those that were added. An empty term matches
+/// nothing, and stays empty.
 fn is_narrower(new: NodeSelectorTerm<'_>, old: NodeSelectorTerm<'_>) -> bool {
     if old.match_expressions().is_empty() && old.match_fields().is_empty() {
         return new.match_expressions().is_empty() && new.match_fields().is_empty();

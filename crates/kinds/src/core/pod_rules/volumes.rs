@@ -51,8 +51,8 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// The field errors of the volumes at `path`, and the volumes that have none. `metadata` is that of the pod; a template
-/// has none.
+/// The field errors of the volumes at `path`, and the volumes that have none. `metadata` is that of the pod;
+/// a template has none.
 pub(in crate::core) fn validate<'a>(
     volumes: Items<'a, Volume<'a>>,
     metadata: Option<ObjectMeta<'_>>,

@@ -98,7 +98,8 @@ fn is_dns(domain: &str) -> bool {
     domain.split('.').all(is_label)
 }
 
-/// The field errors of containers that run as processes of their host: all of a pod do, or none; `path` is that of the pod spec.
+/// The field errors of containers that run as processes of their host: all of a pod do, or none; `path` is
+/// that of the pod spec.
 pub(in crate::core) fn host_processes(spec: PodSpec<'_>, options: &Options, path: &Path<'_>) -> List {
     let mut errors = List::new();
     let of_pod = spec.security_context().and_then(|context| context.windows_options()?.host_process());

@@ -14,7 +14,8 @@ struct Place<'a> {
     path: String,
 }
 
-/// Warns of ports that are defined more than once, of addresses without a port, and of names that several ports have.
+/// Warns of ports that are defined more than once, of addresses without a port, and of names that several
+/// ports have.
 pub(super) fn warn(spec: PodSpec<'_>, path: &Path<'_>, warnings: &mut Warnings) {
     if is_odd(spec) {
         overlaps(spec, path, warnings);

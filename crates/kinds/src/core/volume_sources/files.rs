@@ -1,5 +1,5 @@
-//! Volumes whose files the kubelet writes: secrets, config maps, the downward API, and projections of them. Trust bundles are
-//! dropped before they could be checked.
+//! Volumes whose files the kubelet writes: secrets, config maps, the downward API, and projections of them.
+//! Trust bundles are dropped before they could be checked.
 
 use super::local_path;
 use crate::checks;

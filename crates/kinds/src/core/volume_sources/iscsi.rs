@@ -85,7 +85,8 @@ fn is_letters_after_any(name: &str, count: usize) -> bool {
         && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Text that ends in `iqn.2001-01.example.com:any`. The part after the colon has none of `,;*&$|` and no white space.
+/// Text that ends in `iqn.2001-01.example.com:any`. The part after the colon has none of `,;*&$|` and no
+/// white space.
 fn is_iqn(name: &str) -> bool {
     let is_refused = |character: char| ",;*&$|\t\n\u{c}\r ".contains(character);
     let end = name.rfind(is_refused).map_or(0, |at| at + 1);

@@ -10,7 +10,8 @@ use object::quote::Quoted;
 use std::collections::HashSet;
 use std::fmt;
 
-/// Where a value is. Its text is the name that messages have: it begins with a dot for a key of the object that is no field of the schema.
+/// Where a value is. Its text is the name that messages have: it begins with a dot for a key of the object
+/// that is no field of the schema.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'p> {
     Root,

@@ -43,8 +43,8 @@ pub(super) fn has_repeats(list: &[Value]) -> bool {
     !list.iter().all(|item| known.insert(Identity::of(item)))
 }
 
-/// Whether a value, converted to the type of a listed one, is that one. A whole number converts to the character with that code, and a number
-/// loses its fraction; null is never listed.
+/// Whether a value, converted to the type of a listed one, is that one. A whole number converts to the
+/// character with that code, and a number loses its fraction; null is never listed.
 pub(super) fn converts(value: &Value, listed: &Value) -> bool {
     match (value, listed) {
         (Value::Null, _) | (_, Value::Null) => false,
@@ -60,7 +60,8 @@ pub(super) fn converts(value: &Value, listed: &Value) -> bool {
     }
 }
 
-/// A number without its fraction, as the reference's machine converts it: what does not fit is the least of all.
+/// A number without its fraction, as the reference's machine converts it: what does not fit is the least of
+/// all.
 pub(super) fn to_i64(number: f64) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;
     if (-END..END).contains(&number) { number as i64 } else { i64::MIN }

@@ -1,7 +1,8 @@
 //! The work that an object and its schema make together.
 //!
-//! A schema is as long as a body may be, and so is an object. Each item of a list is checked by all that the schema says of items, so
-//! the two lengths multiply. A step is a visit of a place by a part of the schema; the rest is counted in steps that take about as long.
+//! A schema is as long as a body may be, and so is an object. Each item of a list is checked by all that the
+//! schema says of items, so the two lengths multiply. A step is a visit of a place by a part of the schema;
+//! the rest is counted in steps that take about as long.
 
 /// The most steps that are spent on one object: some seconds.
 const MOST: usize = 40_000_000;

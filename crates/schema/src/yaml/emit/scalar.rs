@@ -1,4 +1,5 @@
-//! The styles of scalars: plain if the text resolves to the same string, a literal block for several lines, or quotes.
+//! The styles of scalars: plain if the text resolves to the same string, a literal block for several lines,
+//! or quotes.
 
 use super::{After, Before, Emitter, INDENT, Position, WIDTH};
 use crate::yaml::resolve::is_ambiguous;
@@ -146,7 +147,8 @@ impl Emitter {
         }
     }
 
-    /// Writes the text of a scalar and what comes after it, until there are `enough` bytes. Returns whether all is written.
+    /// Writes the text of a scalar and what comes after it, until there are `enough` bytes. Returns whether
+    /// all is written.
     pub(in crate::yaml) fn scalar(&mut self, text: &str, scalar: &mut Scalar, enough: usize) -> bool {
         let mut characters = text.get(scalar.at..).unwrap_or_default().chars();
         while let Some(character) = characters.next() {

@@ -285,8 +285,8 @@ impl Scanner<'_> {
         Ok(Some(chomp))
     }
 
-    /// Skips indentation and consumes line breaks up to a line that is not empty; returns the indentation of the scalar. If
-    /// it is not known yet, the widest of these lines gives it.
+    /// Skips indentation and consumes line breaks up to a line that is not empty; returns the indentation of
+    /// the scalar. If it is not known yet, the widest of these lines gives it.
     fn scan_block_breaks(
         &mut self,
         indent: &mut Option<usize>,

@@ -1,5 +1,5 @@
-//! HTTP through a proxy: a request goes on to its target, and the response comes back, without the headers that are about one
-//! connection. Links that lead to the target lead through the proxy afterwards.
+//! HTTP through a proxy: a request goes on to its target, and the response comes back, without the headers
+//! that are about one connection. Links that lead to the target lead through the proxy afterwards.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -130,7 +130,8 @@ async fn stopping(lifecycle: Lifecycle) {
     lifecycle.reached(Phase::Draining).await;
 }
 
-/// A client that asks for the root of a target without a slash is told to ask with one, so that relative links work.
+/// A client that asks for the root of a target without a slash is told to ask with one, so that relative
+/// links work.
 fn redirect_to_root(path: &str, query: &str) -> Response {
     let query = if query.is_empty() { String::new() } else { format!("?{query}") };
     let to: String =

@@ -73,7 +73,8 @@ impl Links {
         }
     }
 
-    /// A link, so that it leads through the proxy if it leads to the target. Links that are relative stay as they are.
+    /// A link, so that it leads through the proxy if it leads to the target. Links that are relative stay as
+    /// they are.
     pub(super) fn rewrite(&self, link: &str) -> String {
         let (origin, rest) = split_origin(link);
         let host = origin.rsplit_once("//").map_or("", |(_, host)| host);

@@ -1,4 +1,5 @@
-//! Upgrades: a connection of a client that stops being HTTP, and the connection to the backend that it is continued by.
+//! Upgrades: a connection of a client that stops being HTTP, and the connection to the backend that it is
+//! continued by.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
@@ -207,7 +208,8 @@ async fn copy(client: Taken, upgrade: OnUpgrade) {
     }
 }
 
-/// The response that accepts a WebSocket with a protocol, which may be empty; none if the request is not a proper one.
+/// The response that accepts a WebSocket with a protocol, which may be empty; none if the request is not a
+/// proper one.
 pub(super) fn accepted(headers: &HeaderMap, protocol: &str) -> Option<Response> {
     let accept = websocket::accept(headers)?;
     let mut response = Response::new(Body::Empty);

@@ -1,7 +1,7 @@
 //! Decodes a body of a custom kind.
 //!
-//! The reference reads it as a plain object: it has to say what it is, and may be of another kind, which the rules of the kind refuse
-//! later. Its schema is applied only to an object that says it is of the kind.
+//! The reference reads it as a plain object: it has to say what it is, and may be of another kind, which the
+//! rules of the kind refuse later. Its schema is applied only to an object that says it is of the kind.
 
 use object::Value;
 use registry::FieldValidation;

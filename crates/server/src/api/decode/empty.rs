@@ -1,8 +1,8 @@
 //! Lists that a body sets to `[]`.
 //!
-//! A tree does not distinguish an empty list from null. The reference does, until the object is stored: a manager that sends `[]`
-//! for a list without `omitempty` owns that list, and `managedFields: []` resets the managed fields. So if the tree lacks such a
-//! list, this module looks for it in the body.
+//! A tree does not distinguish an empty list from null. The reference does, until the object is stored: a
+//! manager that sends `[]` for a list without `omitempty` owns that list, and `managedFields: []` resets the
+//! managed fields. So if the tree lacks such a list, this module looks for it in the body.
 
 use super::BodyFormat;
 use crate::api::negotiate::PatchType;
@@ -17,7 +17,8 @@ use std::sync::LazyLock;
 /// The fields on the path to a list.
 type FieldPath = Vec<&'static Field>;
 
-/// For each type of an object, by its address: the paths to the lists that are always written, through struct fields only.
+/// For each type of an object, by its address: the paths to the lists that are always written, through struct
+/// fields only.
 static LIST_PATHS: LazyLock<HashMap<usize, Vec<FieldPath>>> = LazyLock::new(|| {
     let all = builtin::kinds().iter().map(|ty| {
         let mut list_paths = Vec::new();

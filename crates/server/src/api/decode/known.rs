@@ -1,5 +1,5 @@
-//! The kinds that the reference registers without serving them: the error for a body of such a kind differs from that for an
-//! unregistered kind.
+//! The kinds that the reference registers without serving them: the error for a body of such a kind differs
+//! from that for an unregistered kind.
 
 use std::borrow::Cow;
 

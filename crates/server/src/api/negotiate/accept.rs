@@ -1,5 +1,5 @@
-//! The `Accept` header, as the reference parses it: every comma and semicolon is a separator, even within quotes; weights sort
-//! the clauses, and a weight of zero does not exclude one.
+//! The `Accept` header, as the reference parses it: every comma and semicolon is a separator, even within
+//! quotes; weights sort the clauses, and a weight of zero does not exclude one.
 
 use super::{Accept, Format, MetaVersion, Transform, TransformKind};
 
@@ -101,7 +101,8 @@ impl<'a> Clause<'a> {
         }
     }
 
-    /// The response format for this clause, and whether the clause asks for indented JSON; `None` if `format` does not match.
+    /// The response format for this clause, and whether the clause asks for indented JSON; `None` if `format`
+    /// does not match.
     pub(super) fn choose(&self, format: Format, allowed: AllowedTransforms) -> Option<(Accept, bool)> {
         let requested = self.requested(format)?;
         if requested
@@ -117,7 +118,8 @@ impl<'a> Clause<'a> {
         Some((Accept { format, transform }, requested.pretty))
     }
 
-    /// Whether this clause asks for indented JSON; `None` if it does not ask for aggregated discovery or `format` does not match.
+    /// Whether this clause asks for indented JSON; `None` if it does not ask for aggregated discovery or
+    /// `format` does not match.
     pub(super) fn choose_aggregated(&self, format: Format) -> Option<bool> {
         let requested = self.requested(format)?;
         let is_aggregated =

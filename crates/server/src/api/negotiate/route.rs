@@ -20,8 +20,8 @@ pub(crate) enum Produces {
     Anything,
 }
 
-/// Checks whether a route may answer a request with these headers: 406 or 415 if not. Runs after the checks for 404 and 405,
-/// and before the verb.
+/// Checks whether a route may answer a request with these headers: 406 or 415 if not. Runs after the checks
+/// for 404 and 405, and before the verb.
 pub(crate) fn check(
     method: &Method,
     headers: &HeaderMap,
@@ -35,7 +35,8 @@ pub(crate) fn check(
     if !takes_body && content_length.parse::<u64>().is_ok_and(|length| length > 0) {
         return Err(refusal(415, "415: Unsupported Media Type".to_owned()));
     }
-    // The reference drops a route that does not accept the body, and then refuses the request by its `Accept`.
+    // The reference drops a route that does not accept the body, and then refuses the request by its
+    // `Accept`.
     let available = if takes_body { produced(produces, negotiator) } else { Vec::new() };
     let accept = text(headers, ACCEPT);
     if takes_body && is_accepted(&accept, &available) {

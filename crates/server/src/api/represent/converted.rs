@@ -1,7 +1,9 @@
-//! Objects whose conversion waits, as JSON of the requested version: converted in groups, before they are written.
+//! Objects whose conversion waits, as JSON of the requested version: converted in groups, before they are
+//! written.
 //!
-//! What was converted is kept in the cache of encodings. While it is there, lists and watches do not ask the webhook again; an answer with one
-//! object does, as in the reference. A response holds what it is about to write, so that nothing of it is evicted meanwhile.
+//! What was converted is kept in the cache of encodings. While it is there, lists and watches do not ask the
+//! webhook again; an answer with one object does, as in the reference. A response holds what it is about to
+//! write, so that nothing of it is evicted meanwhile.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,8 +36,8 @@ enum Reuse {
 }
 
 impl View {
-    /// Converts objects that are about to be written, if their conversion waits; without this, they could not be. Those of the
-    /// calls before are dropped.
+    /// Converts objects that are about to be written, if their conversion waits; without this, they could not
+    /// be. Those of the calls before are dropped.
     pub(crate) async fn convert_ahead(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {
         let Some(converted) = &self.converted else { return Ok(()) };
         let ready = self.convert(entries, Reuse::Kept).await?;

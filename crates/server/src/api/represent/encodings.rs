@@ -1,7 +1,8 @@
 //! The cached encodings of a stored object: their cache ids, and how each is computed.
 //!
-//! The cache key is the object's revision and a cache id, which is derived from the number of the encoding and the id of the
-//! [`Served`]. A kind that changes gets a new `Served`, so an encoding from before the change is never used.
+//! The cache key is the object's revision and a cache id, which is derived from the number of the encoding
+//! and the id of the [`Served`]. A kind that changes gets a new `Served`, so an encoding from before the
+//! change is never used.
 
 use bytes::Bytes;
 use cache::{Encoding, Entry};
@@ -171,8 +172,8 @@ impl View {
         Ok(item)
     }
 
-    /// The part of an object's JSON that an item of a list has: what comes after `kind` and `apiVersion`, or, where items have them, everything;
-    /// without the first brace, and with the last.
+    /// The part of an object's JSON that an item of a list has: what comes after `kind` and `apiVersion`, or,
+    /// where items have them, everything; without the first brace, and with the last.
     pub(crate) fn after_head<'j>(&self, json: &'j [u8]) -> &'j [u8] {
         if self.names_items() {
             return json.strip_prefix(b"{").unwrap_or(json);

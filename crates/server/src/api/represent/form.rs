@@ -1,7 +1,8 @@
 //! Indented JSON and YAML of objects: short ones as a whole, long ones written while they are sent.
 //!
-//! Indentation may make a text a thousand times as long as it was, so that a form is never written as a whole if it is long:
-//! it takes the memory of its JSON and of one chunk, and is not kept in the cache. Its chunks are made beside the event loop.
+//! Indentation may make a text a thousand times as long as it was, so that a form is never written as a whole
+//! if it is long: it takes the memory of its JSON and of one chunk, and is not kept in the cache. Its chunks
+//! are made beside the event loop.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

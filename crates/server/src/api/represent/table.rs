@@ -44,8 +44,8 @@ fn headings(columns: &[ColumnDefinition]) -> Bytes {
     out.into()
 }
 
-/// A row as it is cached: the range of the metadata in the object's JSON, the positions of ages in the text with the times that
-/// they count from (microseconds), and the text up to the row's object.
+/// A row as it is cached: the range of the metadata in the object's JSON, the positions of ages in the text
+/// with the times that they count from (microseconds), and the text up to the row's object.
 ///
 /// ```text
 /// u32 start, u32 end of the metadata | u16 ages | ages times (u32 position in the text, i64 time) | text

@@ -1,4 +1,5 @@
-//! Kinds that are registered at run time: served like built-in ones, changed and removed while requests and watches run.
+//! Kinds that are registered at run time: served like built-in ones, changed and removed while requests and
+//! watches run.
 
 use super::*;
 use auth::BoxFuture;

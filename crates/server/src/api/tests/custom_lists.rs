@@ -1,4 +1,5 @@
-//! Lists and watches of custom kinds: conversions before the first byte, defaults that came later, bookmarks and initial events.
+//! Lists and watches of custom kinds: conversions before the first byte, defaults that came later, bookmarks
+//! and initial events.
 
 use super::custom_kinds::{TABLE, WIDGETS, converted_widgets, rename, version, widget, widgets};
 use super::*;

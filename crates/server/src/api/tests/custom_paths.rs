@@ -1,4 +1,5 @@
-//! The paths of custom kinds: the verb of a request decides, and subresources have few verbs. Scales and generated names.
+//! The paths of custom kinds: the verb of a request decides, and subresources have few verbs. Scales and
+//! generated names.
 
 use super::custom_kinds::{WIDGETS, version, widget, widgets};
 use super::*;

@@ -61,7 +61,8 @@ impl Events {
         self.view.convert_ahead(entries).await
     }
 
-    /// The cache id for sharing chunks with other watches; `None` if nothing is shared, as for tables, which contain ages.
+    /// The cache id for sharing chunks with other watches; `None` if nothing is shared, as for tables, which
+    /// contain ages.
     pub(super) fn encoding(&self) -> Option<Encoding> {
         let number = match (self.view.accept.transform, self.view.accept.format) {
             (None, Format::Protobuf) => 0,
@@ -170,8 +171,8 @@ impl Events {
         Ok(())
     }
 
-    /// Encodes a bookmark: an object of the kind with only a resource version. A periodic bookmark is skipped unless it is newer
-    /// than the last sent event.
+    /// Encodes a bookmark: an object of the kind with only a resource version. A periodic bookmark is skipped
+    /// unless it is newer than the last sent event.
     pub(super) fn bookmark(&mut self, revision: Revision, mark: Mark, out: &mut Vec<u8>) -> Result<(), End> {
         if mark == Mark::Periodic && revision <= self.last_sent {
             return Ok(());

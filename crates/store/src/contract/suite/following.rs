@@ -54,7 +54,8 @@ pub async fn resumable(factory: Factory<'_>) {
     assert_events(&seen, &writing.await.unwrap());
 }
 
-/// History is complete after any revision between the first and the newest, be it the revision of a change or not.
+/// History is complete after any revision between the first and the newest, be it the revision of a change or
+/// not.
 pub async fn resumable_from_any_revision(factory: Factory<'_>) {
     for setup in [Setup::default(), tiny()] {
         let (_harness, store) = open_with(factory, setup);

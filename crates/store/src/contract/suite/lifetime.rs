@@ -46,7 +46,8 @@ pub async fn history_expires_after_the_retention(factory: Factory<'_>) {
     // A store may count in milliseconds.
     assert!(superseded.elapsed() >= retention - Duration::from_millis(2), "{:?}", superseded.elapsed());
     assert!(matches!(load(&store, "", Some(old)), Err(Error::Compacted { .. })));
-    // A store that notes its compactions in a key has newer revisions than that of the last commit, which expire in turn.
+    // A store that notes its compactions in a key has newer revisions than that of the last commit, which
+    // expire in turn.
     let reach = loop {
         let oldest = store.compacted();
         assert!(oldest == newest || harness.has_revisions_of_its_own());

@@ -1,8 +1,8 @@
 //! What journals hold, read past damage.
 //!
-//! fjall stops at the first record that is not whole. Here the next whole one is looked for, and rows are looked for in between: a
-//! record has a checksum, and so has a row. Values are JSON or encrypted, so what a client wrote does not
-//! have the shape of a record or of a row.
+//! fjall stops at the first record that is not whole. Here the next whole one is looked for, and rows are
+//! looked for in between: a record has a checksum, and so has a row. Values are JSON or encrypted, so what a
+//! client wrote does not have the shape of a record or of a row.
 
 use super::super::{
     journal::{self, BATCH, ITEM, Item, change},
@@ -172,7 +172,8 @@ fn is_sound(bytes: &Bytes, item: &Item<'_>) -> bool {
     }
 }
 
-/// The parts of a journal, in order; records are numbered from `last` on. What it has for records to come is none.
+/// The parts of a journal, in order; records are numbered from `last` on. What it has for records to come is
+/// none.
 fn pieces(bytes: &[u8], mut last: Option<u64>) -> Vec<Piece> {
     let end = journal::used(bytes);
     let whole = |at: usize, last: Option<u64>| {

@@ -67,7 +67,8 @@ impl Signer {
         Authority::load(pair).map(Self)
     }
 
-    /// A certificate in PEM. It has the subject, alternative names and key of the request, and no other extension of it.
+    /// A certificate in PEM. It has the subject, alternative names and key of the request, and no other
+    /// extension of it.
     pub fn sign(&self, order: &Order<'_>, now: SystemTime) -> Result<String, Error> {
         self.0.check_valid(now)?;
         let life = if order.life < SHORT { order.life } else { order.life.saturating_sub(BACKDATE) };
@@ -145,7 +146,7 @@ mod tests {
     }
 
     fn der(pem: &str) -> rustls::pki_types::CertificateDer<'static> {
-        crate::tls::certificates(pem).unwrap().remove(0)
+        crate::certificates(pem).unwrap().remove(0)
     }
 
     #[test]

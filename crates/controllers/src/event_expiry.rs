@@ -1,16 +1,18 @@
 //! Removes events some time after they were written last: `--event-ttl`.
 //!
-//! Where objects are in etcd, etcd does this, by a lease of each event, so that it is no request: nothing is asked for permission, admission or
-//! finalizers, and watchers see the events go.
+//! Where objects are in etcd, etcd does this, by a lease of each event, so that it is no request: nothing is
+//! asked for permission, admission or finalizers, and watchers see the events go.
 //!
-//! All events live equally long, so they expire in the order of their revisions. What is kept is which revisions were written until
-//! when, in slices of time: a slice begins with a change, and ends after a twentieth of the time to live, at most a minute. An event
-//! lives that much longer, as with the leases of the reference, which events share. Between changes this sleeps.
+//! All events live equally long, so they expire in the order of their revisions. What is kept is which
+//! revisions were written until when, in slices of time: a slice begins with a change, and ends after a
+//! twentieth of the time to live, at most a minute. An event lives that much longer, as with the leases of
+//! the reference, which events share. Between changes this sleeps.
 //!
-//! While a process runs, the clock of the system plays no part. Those that are there at its start are as old as the times in them say,
-//! compared with the newest of them: the time in which nothing was written does not count, as it does not for the leases of an etcd that
-//! starts. So a clock that is wrong at the start, or was when they were written, does not end them all; and none lives for longer than
-//! the time to live and a slice after the start.
+//! While a process runs, the clock of the system plays no part. Those that are there at its start are as old
+//! as the times in them say, compared with the newest of them: the time in which nothing was written does not
+//! count, as it does not for the leases of an etcd that starts. So a clock that is wrong at the start, or was
+//! when they were written, does not end them all; and none lives for longer than the time to live and a slice
+//! after the start.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
@@ -28,7 +30,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// The prefix of the keys of events.
-pub(crate) const EVENTS: &str = "events";
+pub const EVENTS: &str = "events";
 /// The shortest slice.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// The longest slice, unless there would be more than [`SLICES`].
@@ -47,7 +49,7 @@ static PART: LazyLock<Ref<Type>> =
     LazyLock::new(|| Builder::part_of(Event::schema(), &[Part("metadata", METADATA)]).build());
 
 /// Runs until the process ends.
-pub(crate) async fn run(cache: Arc<Cache>, time_to_live: Duration) {
+pub async fn run(cache: Arc<Cache>, time_to_live: Duration) {
     let Some(events) = cache.resource(EVENTS).filter(|_| !time_to_live.is_zero()) else { return };
     let length = (time_to_live / 20).clamp(SHORTEST, LONGEST).max(time_to_live / SLICES);
     let seen = cache.revision();
@@ -166,7 +168,8 @@ impl Expiry {
     }
 }
 
-/// Waits until an event was written after a revision. Changes that are too many to be told one by one are changes.
+/// Waits until an event was written after a revision. Changes that are too many to be told one by one are
+/// changes.
 async fn changed(events: &Arc<Resource>, seen: Revision) -> Result<(), Error> {
     let wait = async { events.watch(Request::new(Start::After(seen))).await?.next().await.map(drop) };
     match wait.await {

@@ -150,7 +150,8 @@ fn extension(writer: DERWriter<'_>, kind: &[u64], critical: Critical, value: &[u
     });
 }
 
-/// The certificate of an authority that signed itself, with another serial number and validity, and otherwise as it is.
+/// The certificate of an authority that signed itself, with another serial number and validity, and otherwise
+/// as it is.
 pub(super) fn renew(
     authority: &X509Certificate<'_>,
     key: &KeyPair,

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::Authorize;
-use auth::webhook::{Config, FailurePolicy, Version, Webhook};
+use crate::Authorize;
+use crate::webhook::{Config, FailurePolicy, Version, Webhook};
 use object::field::{Aggregate, Error as FieldError, List, Path as FieldPath};
 use object::name;
 use object::{Map, Value};
@@ -32,7 +32,7 @@ const MOST_CONDITIONS: usize = 64;
 
 /// The authorizers, in order.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Authorizers(Vec<Entry>);
+pub struct Authorizers(Vec<Entry>);
 
 /// An authorizer.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,14 +45,16 @@ enum Entry {
 
 /// A webhook, and the kubeconfig of its server.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct WebhookEntry {
-    pub(crate) kubeconfig: PathBuf,
-    pub(crate) config: Config,
+pub struct WebhookEntry {
+    /// The path of the kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// How the webhook is asked.
+    pub config: Config,
 }
 
 impl WebhookEntry {
     /// Reads the kubeconfig. Nothing is sent to the server yet.
-    pub(crate) fn open(&self) -> Result<Arc<dyn Authorize>, outbound::KubeconfigError> {
+    pub fn open(&self) -> Result<Arc<dyn Authorize>, outbound::KubeconfigError> {
         let server = Kubeconfig::read(&self.kubeconfig)?.endpoint()?;
         Ok(Arc::new(Webhook::new(server, self.config)))
     }
@@ -60,7 +62,7 @@ impl WebhookEntry {
 
 impl Authorizers {
     /// Reads a file, and says what is wrong with it.
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
         let value = decode(text)?;
         let empty = Map::new();
         let configuration = AuthorizationConfiguration::of(value.as_map().unwrap_or(&empty));
@@ -84,7 +86,7 @@ impl Authorizers {
     }
 
     /// Refuses what cannot change while the server runs: the modes it started with.
-    pub(crate) fn check_change(&self, started: &Self) -> Result<(), String> {
+    pub fn check_change(&self, started: &Self) -> Result<(), String> {
         let (now, before) = (self.modes(), started.modes());
         let missing: Vec<&str> = before.difference(&now).copied().collect();
         if !missing.is_empty() {
@@ -99,7 +101,7 @@ impl Authorizers {
     }
 
     /// The authorizers; `mode` gives those of the server.
-    pub(crate) fn chain<E: From<outbound::KubeconfigError>>(
+    pub fn chain<E: From<outbound::KubeconfigError>>(
         &self,
         mode: impl Fn(&str) -> Result<Arc<dyn Authorize>, E>,
     ) -> Result<Vec<Arc<dyn Authorize>>, E> {
@@ -111,7 +113,7 @@ impl Authorizers {
     }
 
     /// The modes of the server among them.
-    pub(crate) fn modes(&self) -> BTreeSet<&str> {
+    pub fn modes(&self) -> BTreeSet<&str> {
         let modes = self.0.iter().filter_map(|entry| match entry {
             Entry::Mode(name) => Some(name.as_str()),
             Entry::Webhook(_) => None,
@@ -203,7 +205,8 @@ fn validate_name(
     }
 }
 
-/// A webhook, unless something is wrong with it. As in the reference, the paths leave out the field `webhook`.
+/// A webhook, unless something is wrong with it. As in the reference, the paths leave out the field
+/// `webhook`.
 fn validate_webhook(
     webhook: WebhookConfiguration<'_>,
     path: &FieldPath<'_>,
@@ -273,9 +276,9 @@ fn validate_webhook(
 }
 
 /// How long answers that allow are kept, if nothing else is given.
-pub(crate) const DEFAULT_AUTHORIZED_TTL: Duration = Duration::from_secs(300);
+pub const DEFAULT_AUTHORIZED_TTL: Duration = Duration::from_secs(300);
 /// How long other answers are kept, if nothing else is given.
-pub(crate) const DEFAULT_UNAUTHORIZED_TTL: Duration = Duration::from_secs(30);
+pub const DEFAULT_UNAUTHORIZED_TTL: Duration = Duration::from_secs(30);
 
 fn duration(given: Option<&str>) -> Option<object::duration::Duration> {
     given.and_then(|text| text.parse().ok())

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use auth::Anonymous;
-use auth::jwt::Algorithm;
-use auth::oidc::{Config, Mapping, Mappings};
+use crate::Anonymous;
+use crate::jwt::Algorithm;
+use crate::oidc::{Config, Mapping, Mappings};
 use object::field::{Aggregate, BadValue, Error as FieldError, List, Path as FieldPath};
 use object::name::domain::domain_prefixed_path;
 use object::quote::quote;
@@ -19,7 +19,7 @@ use schema::views::apiserver::v1beta1::{
     PrefixedClaimOrExpression,
 };
 
-use crate::flags::url_fault;
+use super::url_fault;
 
 const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
@@ -30,24 +30,25 @@ const NO_EXPRESSIONS: &str = "expressions are not supported by this server";
 
 /// What a configuration has to keep to beyond its own text.
 #[derive(Clone, Debug)]
-pub(crate) struct Rules {
+pub struct Rules {
     /// The issuers of service account tokens, which no other issuer may be.
-    pub(crate) disallowed: Vec<String>,
+    pub disallowed: Vec<String>,
     /// `AnonymousAuthConfigurableEndpoints`.
-    pub(crate) may_configure_anonymous: bool,
+    pub may_configure_anonymous: bool,
 }
 
 /// A configuration without faults.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Authentication {
-    pub(crate) issuers: Vec<Config>,
+pub struct Authentication {
+    /// The issuers of tokens.
+    pub issuers: Vec<Config>,
     /// `None` if the configuration does not say.
-    pub(crate) anonymous: Option<Anonymous>,
+    pub anonymous: Option<Anonymous>,
 }
 
 impl Authentication {
     /// Reads a file, and says what is wrong with it.
-    pub(crate) fn parse(text: &[u8], rules: &Rules) -> Result<Self, String> {
+    pub fn parse(text: &[u8], rules: &Rules) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty config data".to_owned());
         }
@@ -57,7 +58,7 @@ impl Authentication {
     }
 
     /// Checks a configuration, and says what is wrong with it. Tokens may be signed by the algorithms.
-    pub(crate) fn check(value: &Value, rules: &Rules, algorithms: &[Algorithm]) -> Result<Self, String> {
+    pub fn check(value: &Value, rules: &Rules, algorithms: &[Algorithm]) -> Result<Self, String> {
         let empty = Map::new();
         let configuration = AuthenticationConfiguration::of(value.as_map().unwrap_or(&empty));
         let mut errors = List::new();

@@ -45,7 +45,8 @@ impl Cluster {
             .map(|(server, authority)| Self { server: server.into(), authority }))
     }
 
-    /// A kubeconfig without a user, for clients that bring credentials of their own. Its cluster has no name, by which they find it.
+    /// A kubeconfig without a user, for clients that bring credentials of their own. Its cluster has no name,
+    /// by which they find it.
     pub fn to_yaml(&self) -> String {
         format!(
             "\

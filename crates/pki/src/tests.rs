@@ -158,7 +158,8 @@ fn clock_that_is_behind_by_hours_changes_nothing() {
     }
 }
 
-/// Leaves that are made by a wrong clock are valid by the right one, or are replaced once; those of a right one come back.
+/// Leaves that are made by a wrong clock are valid by the right one, or are replaced once; those of a right
+/// one come back.
 #[test]
 fn leaves_of_wrong_clocks_are_replaced_once_and_stay_within_the_authority() {
     let folder = Folder::new();
@@ -341,12 +342,12 @@ fn client_certificate_has_every_group_and_is_one_of_the_authority() {
     let material = pki.ensure(&names(), now).unwrap();
     let pair = pki.issue(&client, now).unwrap();
 
-    let authorities = crate::tls::certificates(&material.authority).unwrap();
+    let authorities = certificates(&material.authority).unwrap();
     let methods = auth::Authenticators {
         certificates: Some(auth::ClientAuthority::new(authorities).unwrap()),
         ..auth::Authenticators::default()
     };
-    let chain = crate::tls::certificates(&pair.certificate).unwrap();
+    let chain = certificates(&pair.certificate).unwrap();
     let certified = methods.certify(&chain, None).unwrap();
     let headers = http::HeaderMap::new();
     let credentials = auth::Credentials { headers: &headers, path: "/", certified: Some(&certified) };

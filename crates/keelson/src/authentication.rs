@@ -1,4 +1,5 @@
-//! Who users are, by the flags of a run: the methods of authentication. What they may do is in [`crate::authorization`].
+//! Who users are, by the flags of a run: the methods of authentication. What they may do is in
+//! [`crate::authorization`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +14,9 @@ use cache::Cache;
 use http::HeaderName;
 use object::quote::quote;
 use outbound::{Backoff, Kubeconfig};
+use pki::{ADMIN_GROUP, ADMIN_USER};
 use rustls::pki_types::CertificateDer;
 use schema::json;
-use server::pki::{ADMIN_GROUP, ADMIN_USER};
-use server::tls;
 
 use crate::authorization;
 use crate::certificates::Loaded;
@@ -101,8 +101,9 @@ pub(crate) fn json_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String 
     format!("[{}]", texts.join(","))
 }
 
-/// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's token,
-/// `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens, issuers, webhooks.
+/// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's
+/// token, `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens, issuers,
+/// webhooks.
 pub(crate) fn authenticators(
     options: &Options,
     files: &AuthorityFiles,
@@ -177,14 +178,15 @@ fn token_webhook(
     Ok(Some(Box::new(WebhookTokens::new(server, config)?)))
 }
 
-/// The authorities that the TLS handshake names, so that clients choose a fitting certificate. Where authorities come from files,
-/// which can change, it names none, and clients show what they have.
+/// The authorities that the TLS handshake names, so that clients choose a fitting certificate. Where
+/// authorities come from files, which can change, it names none, and clients show what they have.
 pub(crate) fn announced_authorities(options: &Options, own: &str) -> String {
     let is_given = options.client_ca_file.is_some() || options.proxy.client_ca_file.is_some();
     if is_given { String::new() } else { own.to_owned() }
 }
 
-/// Whether requests without credentials are let in: as with the reference, not where everybody may do everything.
+/// Whether requests without credentials are let in: as with the reference, not where everybody may do
+/// everything.
 fn anonymous(options: &Options) -> Anonymous {
     let is_open = authorization::modes(options).any(|mode| mode == "AlwaysAllow");
     match options.anonymous {
@@ -199,7 +201,8 @@ fn anonymous(options: &Options) -> Anonymous {
     }
 }
 
-/// Reads the authorities of a file again when it changes. `which` says whose they are, and all that are trusted then.
+/// Reads the authorities of a file again when it changes. `which` says whose they are, and all that are
+/// trusted then.
 fn reload_authorities(
     path: &Path,
     content: String,
@@ -220,7 +223,8 @@ fn reload_authorities(
     });
 }
 
-/// The authenticating proxy of the flags `--requestheader-*`, with the content of the file with its authorities.
+/// The authenticating proxy of the flags `--requestheader-*`, with the content of the file with its
+/// authorities.
 fn proxy(options: &ProxyOptions, file: Option<&str>) -> Result<Option<Proxy>, Error> {
     let lists = [
         ("requestheader-username-headers", &options.username_headers),
@@ -280,7 +284,8 @@ fn header(name: &str) -> Result<HeaderName, Error> {
 /// The certificates of a text in PEM, of which there has to be one.
 fn authorities(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let unusable = |why: String| Error::Authorities { path: path.to_owned(), why };
-    let found = tls::certificates(pem).map_err(|error| unusable(error.to_string()))?;
+    let unreadable = |error| unusable(format!("no certificate could be read: {error}"));
+    let found = pki::certificates(pem).map_err(unreadable)?;
     if found.is_empty() { Err(unusable("there are none in it".into())) } else { Ok(found) }
 }
 

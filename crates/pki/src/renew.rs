@@ -1,4 +1,5 @@
-//! Replaces the keys that are never replaced by themselves, when an administrator asks for it. What is replaced is copied first.
+//! Replaces the keys that are never replaced by themselves, when an administrator asks for it. What is
+//! replaced is copied first.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -44,8 +45,9 @@ pub struct KeyRenewal {
 }
 
 impl Pki {
-    /// Makes a new certificate of the authority, which is valid from `now` on. The server's and the administrator's certificates are made anew
-    /// by the next [`Pki::ensure`] if need be. No server may use the folder.
+    /// Makes a new certificate of the authority, which is valid from `now` on. The server's and the
+    /// administrator's certificates are made anew by the next [`Pki::ensure`] if need be. No server may use
+    /// the folder.
     pub fn renew_authority(&self, key: RenewalKey, now: SystemTime) -> Result<Renewal, Error> {
         let paths = Paths::new(&self.directory, AUTHORITY);
         let before = file::read_bytes(&paths.certificate)?.and_then(|pem| Validity::read(&pem));

@@ -1,12 +1,18 @@
 //! Bundles of certificates.
 
 use super::template::pem;
-use crate::tls::certificates;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::{self as pem_format, PemObject as _};
 use std::time::SystemTime;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// The certificates of several bundles in PEM, each once and in their order, without those that have expired. A bundle that cannot be
-/// read is left out.
+/// The certificates in a text of PEM, in their order.
+pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, pem_format::Error> {
+    CertificateDer::pem_slice_iter(pem.as_bytes()).collect()
+}
+
+/// The certificates of several bundles in PEM, each once and in their order, without those that have expired.
+/// A bundle that cannot be read is left out.
 pub fn combine(bundles: &[&str], now: SystemTime) -> String {
     let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let is_current = |der: &[u8]| {

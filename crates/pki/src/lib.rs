@@ -1,16 +1,19 @@
-//! Certificates of the server's own making, kept in one folder: an authority, a serving certificate and an admin's
-//! client certificate signed by it, and the kubeconfig that carries them to a client.
+//! Certificates of the server's own making, kept in one folder: an authority, a serving certificate and an
+//! admin's client certificate signed by it, and the kubeconfig that carries them to a client.
 //!
-//! 1. Private keys and the kubeconfig are written with mode 0600, by way of a temporary file: a reader sees the old
-//!    one or the new one.
-//! 2. Valid certificates are kept. A leaf is replaced when it expires within 30 days, when its names have changed, when its key does
-//!    not match, when the authority did not sign it, or when it is not valid by the clock or for longer than a new one would be.
-//! 3. The authority and the key of service account tokens are never replaced by themselves, whatever the clock says: that would end
-//!    every kubeconfig and all tokens. An authority that is not valid at the time of the clock is an error. [`Pki::renew_authority`] and
-//!    [`Pki::renew_service_account_key`] replace them, and keep copies.
-//! 4. Both are made only in a folder that was never used. A folder was used if it has a leaf, or if the store beside it has objects
-//!    ([`Pki::beside_used_store`]). The key of service account tokens is made first ([`Pki::service_account_key`]), then the authority, then
-//!    leaves: a first start that was interrupted has no leaf.
+//! 1. Private keys and the kubeconfig are written with mode 0600, by way of a temporary file: a reader sees
+//!    the old one or the new one.
+//! 2. Valid certificates are kept. A leaf is replaced when it expires within 30 days, when its names have
+//!    changed, when its key does not match, when the authority did not sign it, or when it is not valid by
+//!    the clock or for longer than a new one would be.
+//! 3. The authority and the key of service account tokens are never replaced by themselves, whatever the
+//!    clock says: that would end every kubeconfig and all tokens. An authority that is not valid at the time
+//!    of the clock is an error. [`Pki::renew_authority`] and [`Pki::renew_service_account_key`] replace them,
+//!    and keep copies.
+//! 4. Both are made only in a folder that was never used. A folder was used if it has a leaf, or if the store
+//!    beside it has objects ([`Pki::beside_used_store`]). The key of service account tokens is made first
+//!    ([`Pki::service_account_key`]), then the authority, then leaves: a first start that was interrupted has
+//!    no leaf.
 //! 5. What is made is on the disk, with its name, before it is used.
 //! 6. No certificate is valid outside of the life of its authority.
 //!
@@ -35,7 +38,7 @@ use auth::jwt::SigningKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-pub use bundle::combine;
+pub use bundle::{certificates, combine};
 pub use client::Client;
 pub use error::Error;
 pub use kubeconfig::{Cluster, Kubeconfig};
@@ -145,8 +148,8 @@ impl Pki {
         Self { is_beside_used_store: true, ..self }
     }
 
-    /// Reads the certificates, and makes leaves that are missing or not valid at the time `now`; in a folder that was never used, also the
-    /// authority. Blocking: what is made is on the disk afterwards.
+    /// Reads the certificates, and makes leaves that are missing or not valid at the time `now`; in a folder
+    /// that was never used, also the authority. Blocking: what is made is on the disk afterwards.
     pub fn ensure(&self, names: &Names, now: SystemTime) -> Result<Material, Error> {
         file::create_private_directory(&self.directory)?;
         let mut changes = Changes::default();
@@ -193,8 +196,8 @@ impl Pki {
         load(pair).map_err(unusable)
     }
 
-    /// The key that tokens of service accounts are signed with. One is made if there is none and the folder was never used. Blocking, and
-    /// to be called before [`Pki::ensure`].
+    /// The key that tokens of service accounts are signed with. One is made if there is none and the folder
+    /// was never used. Blocking, and to be called before [`Pki::ensure`].
     pub fn service_account_key(&self) -> Result<ServiceAccountKey, Error> {
         file::create_private_directory(&self.directory)?;
         let path = self.directory.join(SERVICE_ACCOUNTS);
@@ -321,7 +324,8 @@ impl Paths {
         }
     }
 
-    /// The files of a pair, the key first: a crash in between leaves a pair that does not fit, which the next start notices.
+    /// The files of a pair, the key first: a crash in between leaves a pair that does not fit, which the next
+    /// start notices.
     fn new_files(&self, pair: &Pair) -> [NewFile; 2] {
         [
             NewFile::new(&self.key, pair.key.as_str()),

@@ -17,8 +17,8 @@ use super::{Client, Error, Names, Pair};
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const AUTHORITY_LIFE: Duration = Duration::from_secs(3650 * 24 * 3600);
 const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
-/// So long before its end a leaf is replaced, and so much longer than [`LEAF_LIFE`] it may last: one that lasts longer was made while
-/// the clock was ahead.
+/// So long before its end a leaf is replaced, and so much longer than [`LEAF_LIFE`] it may last: one that
+/// lasts longer was made while the clock was ahead.
 const MARGIN: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a certificate is for.
@@ -52,8 +52,8 @@ impl Authority {
         Ok(Self { pair, der: certificate.der().clone(), issuer: Issuer::new(params, key), validity })
     }
 
-    /// The validity of an authority that is made or renewed at `now`. It begins a day earlier: a clock that is set to another time zone by
-    /// mistake is still within it.
+    /// The validity of an authority that is made or renewed at `now`. It begins a day earlier: a clock that
+    /// is set to another time zone by mistake is still within it.
     pub(super) fn validity_from(now: SystemTime) -> Validity {
         Validity::starting(now, DAY, AUTHORITY_LIFE)
     }
@@ -111,8 +111,8 @@ impl Authority {
         validity.fault(now).map_or(Ok(()), |fault| Err(Error::Signing { fault, validity, now: seconds(now) }))
     }
 
-    /// A new certificate for `purpose`. It begins with its authority, so that it is valid also for a clock that is behind, and after one that
-    /// was ahead.
+    /// A new certificate for `purpose`. It begins with its authority, so that it is valid also for a clock
+    /// that is behind, and after one that was ahead.
     pub(super) fn issue(&self, purpose: &Purpose<'_>, now: SystemTime) -> Result<Pair, rcgen::Error> {
         let key = KeyPair::generate()?;
         let mut params = params(self.leaf_validity(now));

@@ -22,7 +22,8 @@ impl NewFile {
     }
 }
 
-/// Makes a folder and its parents with mode 0700, and forces their names to the disk; an existing one is not changed.
+/// Makes a folder and its parents with mode 0700, and forces their names to the disk; an existing one is not
+/// changed.
 pub(super) fn create_private_directory(path: &Path) -> Result<(), Error> {
     let missing: Vec<&Path> = path.ancestors().take_while(|folder| !folder.exists()).collect();
     DirBuilder::new()
@@ -67,16 +68,19 @@ pub(super) fn read_private(path: &Path) -> Result<Option<String>, Error> {
     Ok(Some(text))
 }
 
-/// Writes a file that only its owner may read. It is not forced to the disk: this is for what can be written again.
+/// Writes a file that only its owner may read. It is not forced to the disk: this is for what can be written
+/// again.
 pub(super) fn write_private(path: &Path, text: &str) -> Result<(), Error> {
     let file = Temporary::new(path);
     file.write(text.as_bytes()).and_then(|_| file.rename()).map_err(|cause| error("write", path, cause))
 }
 
-/// Writes files of one folder that only their owner may read, and forces them and the folder to the disk. They get their names in
-/// their order, once the content of each is on the disk. Without files nothing is done.
+/// Writes files of one folder that only their owner may read, and forces them and the folder to the disk.
+/// They get their names in their order, once the content of each is on the disk. Without files nothing is
+/// done.
 ///
-/// The files are forced to the disk at the same time, because a file system then needs hardly more time than for one.
+/// The files are forced to the disk at the same time, because a file system then needs hardly more time than
+/// for one.
 pub(super) fn write_durably(folder: &Path, files: &[NewFile]) -> Result<(), Error> {
     if files.is_empty() {
         return Ok(());

@@ -1,26 +1,30 @@
-//! Keeps IPAddress objects and the cluster IPs of services in agreement, and finds node ports that services should not have.
+//! Keeps IPAddress objects and the cluster IPs of services in agreement, and finds node ports that services
+//! should not have.
 //!
-//! A service is written after the IPAddress objects of its addresses, and gives them back after it was removed. A crash in between
-//! leaves an IPAddress without a service; writes past the server, or of old servers, leave services without IPAddress. This loop looks
-//! at every service and every IPAddress at the start, and at those that change, and
+//! A service is written after the IPAddress objects of its addresses, and gives them back after it was
+//! removed. A crash in between leaves an IPAddress without a service; writes past the server, or of old
+//! servers, leave services without IPAddress. This loop looks at every service and every IPAddress at the
+//! start, and at those that change, and
 //!
-//! - makes the IPAddress that a service lacks, and makes one anew that belongs to something else or lacks its labels;
-//! - removes an IPAddress of the allocator whose service is gone or has other addresses: at once if an earlier process made it and no
-//!   other server can be about to use it, otherwise after a minute, and never while a write is about it.
+//! - makes the IPAddress that a service lacks, and makes one anew that belongs to something else or lacks its
+//!   labels;
+//! - removes an IPAddress of the allocator whose service is gone or has other addresses: at once if an
+//!   earlier process made it and no other server can be about to use it, otherwise after a minute, and never
+//!   while a write is about it.
 //!
-//! An address or a node port that two services have stays as it is, and so does one that is out of range: people have to decide.
-//! Findings are logged, and told as events of the service or the IPAddress.
+//! An address or a node port that two services have stays as it is, and so does one that is out of range:
+//! people have to decide. Findings are logged, and told as events of the service or the IPAddress.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::{EventType, Recorder, Subject};
 use allocation::{Owner, PortFault, Services, is_managed, owner};
 use auth::stored;
 use cache::watch::{self, Request, Start};
 use cache::{Cache, Cursor, Entry, Resource, Update};
-use controllers::{EventType, Recorder, Subject};
 use object::Map;
 use registry::Client;
 use schema::Status;
@@ -33,7 +37,7 @@ use store::Revision;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// The component of events about addresses.
-pub(crate) const COMPONENT: &str = "ipallocator-repair-controller";
+pub const COMPONENT: &str = "ipallocator-repair-controller";
 /// The component of events about node ports.
 const PORT_COMPONENT: &str = "portallocator-repair-controller";
 /// How long to wait after a failure.
@@ -56,14 +60,14 @@ const PART: &[Part] = &[Part(
     ],
 )];
 
-/// Up to which revision everything was made by processes that have ended: other servers on the same store may be about to use what they
-/// made.
-pub(crate) fn earlier(cache: &Cache) -> Revision {
+/// Up to which revision everything was made by processes that have ended: other servers on the same store may
+/// be about to use what they made.
+pub fn earlier(cache: &Cache) -> Revision {
     if cache.store().is_shared() { Revision::ZERO } else { cache.committed() }
 }
 
 /// Runs until the process ends. What was made up to the revision `before` is of an earlier process.
-pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision, client: Client) {
+pub async fn run(cache: Arc<Cache>, services: Services, before: Revision, client: Client) {
     let (Some(objects), Some(addresses)) =
         (cache.resource("services"), cache.resource("ipaddresses.networking.k8s.io"))
     else {
@@ -79,7 +83,7 @@ pub(crate) async fn run(cache: Arc<Cache>, services: Services, before: Revision,
         addresses: Cursor::new(addresses),
         due: HashMap::new(),
     };
-    while watch::goes_on("services and their addresses", repair.follow(&cache).await).await {}
+    while watch::resubscribe_after("services and their addresses", repair.follow(&cache).await).await {}
 }
 
 /// What is looked at.
@@ -496,7 +500,8 @@ mod tests {
         for (name, ip) in [("a", "10.0.0.1"), ("b", "10.0.0.2"), ("c", "10.0.0.3"), ("d", "10.0.0.4")] {
             crashed.service(name, ip).await;
         }
-        // A create and a delete that were not finished; one of a service that has another address; one that is not ours.
+        // A create and a delete that were not finished; one of a service that has another address; one that
+        // is not ours.
         let parent = |name: &str| SERVICE.replace("NAME", name);
         crashed.address("10.0.0.9", "ipallocator.k8s.io", &parent("gone")).await;
         crashed.address("10.0.0.10", "ipallocator.k8s.io", &parent("a")).await;
