@@ -95,7 +95,7 @@ impl<T> Known<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cache::{Cache, Change, Options, Spec};
+    use cache::{Cache, CacheOptions, Change, Spec};
     use object::Value;
     use schema::view::View as _;
     use schema::views::core::v1::ConfigMap;
@@ -110,7 +110,7 @@ mod tests {
     #[tokio::test]
     async fn look_ups_find_what_was_committed_before_them() {
         let specs = vec![Spec::namespaced("configmaps").unwrap()];
-        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
+        let cache = Cache::open(Arc::new(Memory::default()), specs, CacheOptions::default()).await.unwrap();
         let maps = cache.resource("configmaps").unwrap();
         let known = Known::new(maps.clone(), ConfigMap::schema(), |map| {
             let value = map.get("data")?.get("k").and_then(Value::as_str)?;

@@ -89,7 +89,7 @@ pub struct Parts<'a> {
     /// What plugins share with the rest of the server.
     pub shared: &'a Shared,
     /// What flags say.
-    pub settings: Settings,
+    pub settings: PluginSettings,
     /// The plugin's part of the file of `--admission-control-config-file`.
     pub configuration: Option<&'a [u8]>,
 }
@@ -114,13 +114,13 @@ impl Shared {
 
 /// What flags say about plugins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct PluginSettings {
     /// The feature gates that plugins depend on.
     pub gates: Gates,
     /// How long pods stay on nodes that fail, if they say nothing else.
     pub toleration: TolerationSeconds,
     /// About webhooks.
-    pub webhooks: webhook::Settings,
+    pub webhooks: webhook::WebhookSettings,
 }
 
 impl Parts<'_> {

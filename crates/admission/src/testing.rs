@@ -1,10 +1,10 @@
 //! What tests of plugins share: a cache with the objects of all built-in kinds, and writes as a plugin sees
 //! them.
 
-use crate::plugins::{Builtin, Parts, Settings, Shared};
+use crate::plugins::{Builtin, Parts, PluginSettings, Shared};
 use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings};
 use auth::{Authorizer, BoxFuture, User};
-use cache::{Cache, Change, Field, Options, Spec};
+use cache::{Cache, CacheOptions, Change, Field, Spec};
 use kinds::{ResourceType, Scope, Storage};
 use object::Value;
 use schema::{GroupVersionKind, Limits, Status, json};
@@ -17,7 +17,7 @@ pub(crate) struct Fixture {
     pub(crate) cache: Arc<Cache>,
     pub(crate) authorizer: Authorizer,
     pub(crate) shared: Shared,
-    pub(crate) settings: Settings,
+    pub(crate) settings: PluginSettings,
 }
 
 impl Fixture {
@@ -38,8 +38,8 @@ impl Fixture {
                 spec.field(Field::at(field.name.clone(), path))
             })
         });
-        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await;
-        let (cache, settings) = (Arc::new(cache.unwrap()), Settings::default());
+        let cache = Cache::open(Arc::new(Memory::default()), specs, CacheOptions::default()).await;
+        let (cache, settings) = (Arc::new(cache.unwrap()), PluginSettings::default());
         let shared = Shared::new(&cache, settings.gates).unwrap();
         Self { cache, authorizer: Authorizer::always_allow(), shared, settings }
     }

@@ -53,7 +53,7 @@ use std::path::Path;
 
 /// What flags say about webhooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct WebhookSettings {
     /// The failures in a row that open the circuit breaker of a webhook; without it there are no breakers.
     pub breaker_failures: Option<NonZeroU32>,
     /// Whether webhooks are skipped for members of `system:masters`.
@@ -68,7 +68,7 @@ struct Webhooks {
     configurations: Known<Configuration>,
     namespaces: Namespaces,
     clients: WebhookClients,
-    settings: Settings,
+    settings: WebhookSettings,
     breakers: Breakers,
 }
 

@@ -99,7 +99,7 @@ impl Server {
         ports: &str,
         record: Option<PortRecord>,
     ) -> Self {
-        let cache = Cache::open(store, specs().unwrap(), cache::Options::default());
+        let cache = Cache::open(store, specs().unwrap(), cache::CacheOptions::default());
         let cache = Arc::new(cache.await.unwrap());
         let mut ranges = ranges.iter().map(|range| AddressRange::parse(range).unwrap());
         let config = Config {

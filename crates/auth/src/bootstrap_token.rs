@@ -212,7 +212,8 @@ mod tests {
         metadata: &str,
     ) -> (Arc<Resource>, Arc<Entry>) {
         let specs = [Spec::namespaced("secrets").unwrap()];
-        let cache = Cache::open(Arc::new(Memory::default()), specs, cache::Options::default()).await.unwrap();
+        let cache =
+            Cache::open(Arc::new(Memory::default()), specs, cache::CacheOptions::default()).await.unwrap();
         let secrets = cache.resource("secrets").unwrap();
         let data: Vec<String> =
             data.iter().map(|(key, value)| format!(r#""{key}":"{}""#, STANDARD.encode(value))).collect();

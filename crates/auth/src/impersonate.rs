@@ -26,7 +26,7 @@ pub enum ImpersonationError {
 }
 
 /// One thing to impersonate.
-enum Request {
+enum ImpersonatedPart {
     User(String),
     ServiceAccount { namespace: String, name: String },
     Group(String),
@@ -34,7 +34,7 @@ enum Request {
     Uid(String),
 }
 
-impl Request {
+impl ImpersonatedPart {
     /// What the caller has to be allowed.
     fn attributes(&self) -> Attributes {
         let (group, version, resource, subresource, namespace, name) = match self {
@@ -60,7 +60,7 @@ impl Request {
 
 /// As the reference writes an object reference in an error: kind, namespace, name, uid, version, resource
 /// version, field.
-impl fmt::Display for Request {
+impl fmt::Display for ImpersonatedPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(name) => write!(f, "{{User  {name}    }}"),
@@ -83,9 +83,9 @@ pub async fn impersonate(
     let requests = requests(headers);
     let Some(first) = requests.first() else { return Ok(caller) };
     let mut user = match first {
-        Request::User(name) => User { name: name.clone(), ..User::default() },
-        Request::ServiceAccount { namespace, name } => User::service_account(namespace, name),
-        Request::Group(_) | Request::Extra { .. } | Request::Uid(_) => {
+        ImpersonatedPart::User(name) => User { name: name.clone(), ..User::default() },
+        ImpersonatedPart::ServiceAccount { namespace, name } => User::service_account(namespace, name),
+        ImpersonatedPart::Group(_) | ImpersonatedPart::Extra { .. } | ImpersonatedPart::Uid(_) => {
             let written: Vec<String> = requests.iter().map(ToString::to_string).collect();
             let why = format!("requested [{}] without impersonating a user", written.join(" "));
             return Err(ImpersonationError::WithoutUser(why));
@@ -102,13 +102,15 @@ pub async fn impersonate(
             return Err(ImpersonationError::Forbidden(forbidden(caller.user(), &attributes, &reason)));
         }
         match request {
-            Request::User(_) | Request::ServiceAccount { .. } => {}
-            Request::Group(group) => user.groups.push(group),
-            Request::Uid(uid) => user.uid = uid,
-            Request::Extra { key, value } => match user.extra.iter_mut().find(|(of, _)| *of == key) {
-                Some((_, values)) => values.push(value),
-                None => user.extra.push((key, vec![value])),
-            },
+            ImpersonatedPart::User(_) | ImpersonatedPart::ServiceAccount { .. } => {}
+            ImpersonatedPart::Group(group) => user.groups.push(group),
+            ImpersonatedPart::Uid(uid) => user.uid = uid,
+            ImpersonatedPart::Extra { key, value } => {
+                match user.extra.iter_mut().find(|(of, _)| *of == key) {
+                    Some((_, values)) => values.push(value),
+                    None => user.extra.push((key, vec![value])),
+                }
+            }
         }
     }
     if user.name == User::ANONYMOUS && !user.is_in(User::UNAUTHENTICATED) {
@@ -132,7 +134,7 @@ pub(crate) fn remove(headers: &mut HeaderMap, is_removed: impl Fn(&str) -> bool)
 }
 
 /// What the headers of a request ask for, the user first.
-fn requests(headers: &HeaderMap) -> Vec<Request> {
+fn requests(headers: &HeaderMap) -> Vec<ImpersonatedPart> {
     // Nearly every request has none of them.
     if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
         return Vec::new();
@@ -141,19 +143,19 @@ fn requests(headers: &HeaderMap) -> Vec<Request> {
     let first = |name| headers.get(name).map(text).filter(|value| !value.is_empty());
     let user = first(USER).map(|name| match User::as_service_account(&name) {
         Some((namespace, name)) => {
-            Request::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() }
+            ImpersonatedPart::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() }
         }
-        None => Request::User(name),
+        None => ImpersonatedPart::User(name),
     });
-    let groups = headers.get_all(GROUP).iter().map(|value| Request::Group(text(value)));
+    let groups = headers.get_all(GROUP).iter().map(|value| ImpersonatedPart::Group(text(value)));
     let mut extra: Vec<(String, String)> = headers
         .iter()
         .filter_map(|(name, value)| Some((unescape_key(name.as_str().strip_prefix(EXTRA)?), text(value))))
         .collect();
     // The order of headers with different names means nothing.
     extra.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let extra = extra.into_iter().map(|(key, value)| Request::Extra { key, value });
-    user.into_iter().chain(groups).chain(extra).chain(first(UID).map(Request::Uid)).collect()
+    let extra = extra.into_iter().map(|(key, value)| ImpersonatedPart::Extra { key, value });
+    user.into_iter().chain(groups).chain(extra).chain(first(UID).map(ImpersonatedPart::Uid)).collect()
 }
 
 #[cfg(test)]

@@ -17,11 +17,11 @@ mod tests;
 
 pub use references::secrets_of_pod;
 
-use crate::rbac::{PolicyRule, Request};
+use crate::rbac::{PolicyRequest, PolicyRule};
 use crate::stored::logged;
 use crate::{Attributes, Authorize, Deferred, Reason, Rules, Selectors, Target, User, Verdict};
 use cache::{Cursor, Entry, Resource, Update};
-use graph::{Graph, Kind};
+use graph::{Graph, VertexKind};
 use object::Text;
 use object::field_selector::Operator;
 use object::quote::Quoted;
@@ -124,7 +124,7 @@ impl Node {
 
     fn check(&self, node: &str, attributes: &Attributes) -> Result<(), Reason> {
         let by_rules = || {
-            let request = Request::new(attributes);
+            let request = PolicyRequest::new(attributes);
             if self.rules.iter().any(|rule| rule.allows(&request)) { Ok(()) } else { Err(Reason::NONE) }
         };
         let Target::Resource { group, resource, subresource, namespace, name, .. } = &attributes.target
@@ -140,13 +140,13 @@ impl Node {
             selectors: attributes.selectors.as_deref(),
         };
         match (group.as_str(), resource.as_str()) {
-            ("", "secrets") => self.read(&asked, Kind::Secret),
-            ("", "configmaps") => self.read(&asked, Kind::ConfigMap),
+            ("", "secrets") => self.read(&asked, VertexKind::Secret),
+            ("", "configmaps") => self.read(&asked, VertexKind::ConfigMap),
             ("", "persistentvolumeclaims") if asked.subresource == "status" => self.write_status(&asked),
-            ("", "persistentvolumeclaims") => self.get(&asked, Kind::PersistentVolumeClaim),
-            ("", "persistentvolumes") => self.get(&asked, Kind::PersistentVolume),
-            ("resource.k8s.io", "resourceclaims") => self.get(&asked, Kind::ResourceClaim),
-            ("storage.k8s.io", "volumeattachments") => self.get(&asked, Kind::VolumeAttachment),
+            ("", "persistentvolumeclaims") => self.get(&asked, VertexKind::PersistentVolumeClaim),
+            ("", "persistentvolumes") => self.get(&asked, VertexKind::PersistentVolume),
+            ("resource.k8s.io", "resourceclaims") => self.get(&asked, VertexKind::ResourceClaim),
+            ("storage.k8s.io", "volumeattachments") => self.get(&asked, VertexKind::VolumeAttachment),
             ("", "serviceaccounts") => self.create_token(&asked),
             ("coordination.k8s.io", "leases") => lease(&asked),
             ("storage.k8s.io", "csinodes") => csi_node(&asked),
@@ -158,7 +158,7 @@ impl Node {
     }
 
     /// A read of one object in a namespace.
-    fn read(&self, asked: &Asked<'_>, kind: Kind) -> Result<(), Reason> {
+    fn read(&self, asked: &Asked<'_>, kind: VertexKind) -> Result<(), Reason> {
         if !matches!(asked.verb, "get" | "list" | "watch") {
             return Err("can only read resources of this type".into());
         }
@@ -171,7 +171,7 @@ impl Node {
         self.related(asked, kind)
     }
 
-    fn get(&self, asked: &Asked<'_>, kind: Kind) -> Result<(), Reason> {
+    fn get(&self, asked: &Asked<'_>, kind: VertexKind) -> Result<(), Reason> {
         if asked.verb != "get" {
             return Err("can only get individual resources of this type".into());
         }
@@ -187,7 +187,7 @@ impl Node {
         if !matches!(asked.verb, "update" | "patch") {
             return Err("can only get/update/patch this type".into());
         }
-        self.related(asked, Kind::PersistentVolumeClaim)
+        self.related(asked, VertexKind::PersistentVolumeClaim)
     }
 
     fn create_token(&self, asked: &Asked<'_>) -> Result<(), Reason> {
@@ -200,24 +200,24 @@ impl Node {
         if asked.subresource != "token" {
             return Err("can only create token subresource of serviceaccount".into());
         }
-        self.related(asked, Kind::ServiceAccount)
+        self.related(asked, VertexKind::ServiceAccount)
     }
 
     fn pod(&self, asked: &Asked<'_>) -> Result<(), Reason> {
         match (asked.subresource, asked.verb) {
-            ("", "get") => self.get(asked, Kind::Pod),
+            ("", "get") => self.get(asked, VertexKind::Pod),
             ("", "list" | "watch") if asked.selects_own() => Ok(()),
             ("", "list" | "watch") if asked.name.is_empty() => {
                 Err("can only list/watch pods with spec.nodeName field selector".into())
             }
-            ("", "list" | "watch") => self.related(asked, Kind::Pod),
+            ("", "list" | "watch") => self.related(asked, VertexKind::Pod),
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
             _ => Err(Reason::NONE),
         }
     }
 
     /// Whether the object is related to the node.
-    fn related(&self, asked: &Asked<'_>, kind: Kind) -> Result<(), Reason> {
+    fn related(&self, asked: &Asked<'_>, kind: VertexKind) -> Result<(), Reason> {
         let Asked { node, namespace, name, .. } = *asked;
         if name.is_empty() {
             return Err("No Object name found".into());

@@ -18,8 +18,8 @@ mod tests;
 
 pub use binding::{RoleKind, RoleRef};
 pub use escalation::{Held, uncovered};
+pub(crate) use policy::{PolicyRequest, is_path};
 pub use policy::{PolicyRule, PolicyRules};
-pub(crate) use policy::{Request, is_path};
 
 use crate::authorize::aggregate;
 use crate::{Attributes, Authorize, Deferred, PathRule, Reason, ResourceRule, Rules, Target, User, Verdict};
@@ -133,7 +133,7 @@ impl Authorize for Rbac {
             Target::Resource { namespace, .. } => namespace.as_str(),
             Target::Path(_) => "",
         };
-        let request = Request::new(attributes);
+        let request = PolicyRequest::new(attributes);
         let found = self.with_index(|index| match index.search(user, namespace, &request) {
             Search::Allowed(grant) => Ok(Verdict::allow(Reason::shared(grant.clone()))),
             Search::Not { unresolved } => Err(unresolved),

@@ -15,7 +15,7 @@ mod discovery;
 mod verified;
 
 pub use authenticate::{
-    INVALID_SINCE, LAST_USED, LegacyUse, Objects, OnLegacyUse, ServiceAccountTokens, Settings,
+    INVALID_SINCE, LAST_USED, LegacyUse, Objects, OnLegacyUse, ServiceAccountTokens, TokenSettings,
 };
 pub use discovery::{Discovery, NoDiscovery};
 

@@ -1,6 +1,6 @@
 //! For tests of authorizers that follow objects: a cache, and such an authorizer over it.
 
-use cache::{Cache, Change, Options, Resource, Spec};
+use cache::{Cache, CacheOptions, Change, Resource, Spec};
 use std::sync::Arc;
 use store::memory::Memory;
 
@@ -15,7 +15,7 @@ impl<A> Fixture<A> {
         specs: [Spec; N],
         make: impl FnOnce(&dyn Fn(&str) -> Arc<Resource>) -> A,
     ) -> Self {
-        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
+        let cache = Cache::open(Arc::new(Memory::default()), specs, CacheOptions::default()).await.unwrap();
         let authorizer = make(&|name| cache.resource(name).unwrap());
         Self { cache, authorizer }
     }

@@ -4,10 +4,10 @@
 use crate::Outcome;
 use crate::process::cpu_time;
 use crate::report::{Row, Style};
-use admission::plugins::{Gates, PLUGINS, Parts, Settings, Shared};
+use admission::plugins::{Gates, PLUGINS, Parts, PluginSettings, Shared};
 use admission::{Attributes, Chain, Operation, Request, Warnings};
 use auth::{Authorizer, BoxFuture, User};
-use cache::{Cache, Change, Options};
+use cache::{Cache, CacheOptions, Change};
 use kinds::ResourceType;
 use object::Value;
 use schema::{GroupVersionKind, Limits, Status, json};
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 }
 
 async fn measure(style: Style) -> Outcome {
-    let cache = Cache::open(Arc::new(Memory::default()), registry::specs()?, Options::default()).await?;
+    let cache = Cache::open(Arc::new(Memory::default()), registry::specs()?, CacheOptions::default()).await?;
     let kind = kinds::all().find(|kind| kind.group.is_empty() && kind.resource == "pods");
     let version = kind.and_then(|kind| Some((kind, kind.versions.first()?)));
     let resource = version.and_then(|(kind, version)| ResourceType::builtin(kind, version));
@@ -87,7 +87,7 @@ fn chain(cache: &Cache) -> Result<Chain, String> {
         cache,
         authorizer: &Authorizer::always_allow(),
         shared: &Shared::new(cache, Gates::default())?,
-        settings: Settings::default(),
+        settings: PluginSettings::default(),
         configuration: None,
     };
     let on = PLUGINS.iter().filter(|row| row.by_default);

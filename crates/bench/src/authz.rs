@@ -9,7 +9,7 @@ use crate::process::{cpu_time, memory};
 use crate::report::{Row, Style};
 use auth::rbac::Rbac;
 use auth::{Attributes, Authorize, Decision, Deferred, Target, User, Verdict};
-use cache::{Cache, Change, Options, Spec};
+use cache::{Cache, CacheOptions, Change, Spec};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn measure(style: Style) -> Outcome {
         Spec::namespaced("rolebindings")?,
         Spec::cluster("clusterrolebindings")?,
     ];
-    let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await?;
+    let cache = Cache::open(Arc::new(Memory::default()), specs, CacheOptions::default()).await?;
     fill(&cache).await?;
     let of = |name: &str| cache.resource(name).ok_or("a type is missing");
     let rbac = Rbac::new(of("roles")?, of("clusterroles")?, of("rolebindings")?, of("clusterrolebindings")?);

@@ -55,7 +55,7 @@ const STARTS: usize = 3;
 const GROUP: &str = "bench.example.com";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-struct Settings {
+struct DefinitionsSettings {
     server: Server,
     definitions: usize,
     bytes: usize,
@@ -63,7 +63,7 @@ struct Settings {
     style: Style,
 }
 
-impl Settings {
+impl DefinitionsSettings {
     fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let mut settings = Self {
             server: Server::default(),
@@ -97,11 +97,11 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     if arguments.iter().any(|argument| ["help", "-h", "--help"].contains(&argument.as_str())) {
         return Ok(write!(std::io::stdout(), "{OPTIONS}")?);
     }
-    let settings = Settings::parse(arguments)?;
+    let settings = DefinitionsSettings::parse(arguments)?;
     load::runtime()?.block_on(all(&settings))
 }
 
-async fn all(settings: &Settings) -> Outcome {
+async fn all(settings: &DefinitionsSettings) -> Outcome {
     let mut started = Started::new(&settings.server).await?;
     let size = Size { pods: settings.operations, fill: 0, connections: 16, watchers: 1, work: 1.0 };
     let plan = Plan::new("bench-crds", size)?;
@@ -112,7 +112,12 @@ async fn all(settings: &Settings) -> Outcome {
     }
 }
 
-async fn measure(settings: &Settings, started: &mut Started, sample: &Value, size: Size) -> Outcome {
+async fn measure(
+    settings: &DefinitionsSettings,
+    started: &mut Started,
+    sample: &Value,
+    size: Size,
+) -> Outcome {
     let endpoint = Arc::new(Endpoint::new(&Access::of(&started.server)?, Protocol::Http1)?);
     let mut connection = endpoint.connect().await?;
     sleep(SETTLE).await;
@@ -190,7 +195,7 @@ async fn until_served(
 
 /// Reads the descriptions of the API, each twice: the first may have to be made.
 async fn documents(
-    settings: &Settings,
+    settings: &DefinitionsSettings,
     started: &Started,
     connection: &mut Connection,
     title: &str,
@@ -217,7 +222,7 @@ async fn documents(
 }
 
 /// Creates and gets of pods, and of custom objects like them.
-async fn compare(settings: &Settings, started: &Started, size: Size) -> Outcome {
+async fn compare(settings: &DefinitionsSettings, started: &Started, size: Size) -> Outcome {
     let mut target = Target::connect(&started.server, None, "bench-crds", size, Protocol::Http1).await?;
     target.processes = started.processes();
     target.need_namespace().await?;

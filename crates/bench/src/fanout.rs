@@ -12,7 +12,7 @@ use crate::{
     report::{Row, Style},
 };
 use bytes::Bytes;
-use cache::{Cache, Change, Encoding, Field, Filter, Freshness, Mode, Options, Query, Resource, Spec};
+use cache::{Cache, CacheOptions, Change, Encoding, Field, Filter, Freshness, Mode, Query, Resource, Spec};
 use object::field_selector::Selector;
 use std::{
     convert::Infallible,
@@ -116,10 +116,10 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 
 fn fill(settings: &FanoutOptions, path: &Path, size: Size) -> Outcome {
     let runtime = Runtime::new()?;
-    let store: Arc<dyn Store> = Arc::new(Embedded::open(path, embedded::Options::default())?);
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(path, embedded::EmbeddedOptions::default())?);
     let (started, cpu) = (Instant::now(), cpu_time()?);
     runtime.block_on(async {
-        let cache = Arc::new(Cache::open(store.clone(), [pods()?], Options::default()).await?);
+        let cache = Arc::new(Cache::open(store.clone(), [pods()?], CacheOptions::default()).await?);
         write(&cache, 256, settings.entries, size).await?;
         Ok::<_, Failure>(())
     })?;
@@ -139,13 +139,13 @@ fn start(settings: &FanoutOptions) -> Outcome {
     let path = settings.directory.as_deref().ok_or("--start needs --dir")?;
     let runtime = Runtime::new()?;
     let begun = Instant::now();
-    let store: Arc<dyn Store> = Arc::new(Embedded::open(path, embedded::Options::default())?);
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(path, embedded::EmbeddedOptions::default())?);
     let (opened, before, cpu) = (begun.elapsed(), process::memory()?, cpu_time()?);
-    let load = |options: Options| {
+    let load = |options: CacheOptions| {
         runtime.block_on(Cache::open(store.clone(), [pods()?], options)).map_err(Failure::from)
     };
     let begun = Instant::now();
-    let cache = load(Options { replay: 0, ..Options::default() })?;
+    let cache = load(CacheOptions { replay: 0, ..CacheOptions::default() })?;
     let (loaded, cpu, after) = (begun.elapsed(), cpu_time()? - cpu, process::memory()?);
     let resource = pods_of(&cache)?;
     let list = runtime.block_on(resource.list(Query::new(Freshness::Any, Filter::all())))?;
@@ -167,7 +167,7 @@ fn start(settings: &FanoutOptions) -> Outcome {
         .print(settings.style)?;
     drop((cache, resource));
     let begun = Instant::now();
-    let cache = load(Options::default())?;
+    let cache = load(CacheOptions::default())?;
     Row::new("start with history")
         .figure("changes", pods_of(&cache)?.stats().log_changes as f64, "")
         .figure("cache", millis(begun.elapsed()), "ms")
@@ -176,7 +176,7 @@ fn start(settings: &FanoutOptions) -> Outcome {
 }
 
 fn reads(runtime: &Runtime, style: Style) -> Outcome {
-    let (cache, resource) = small(runtime, Memory::default(), Options::default(), 10_000)?;
+    let (cache, resource) = small(runtime, Memory::default(), CacheOptions::default(), 10_000)?;
     let query = || Query::new(Freshness::Any, Filter::all());
     let all = each(runtime, 200, || resource.list(query()))?;
     Row::new("list 10,000")
@@ -290,7 +290,7 @@ async fn put(cache: &Cache, resource: &Arc<Resource>, pod: Pod) -> Result<(), Fa
 fn small(
     runtime: &Runtime,
     store: Memory,
-    options: Options,
+    options: CacheOptions,
     entries: u64,
 ) -> Result<(Arc<Cache>, Arc<Resource>), Failure> {
     runtime.block_on(async {

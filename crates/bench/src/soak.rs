@@ -59,7 +59,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const WRITERS: u32 = 4;
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-struct Settings {
+struct SoakSettings {
     server: Server,
     data: Option<PathBuf>,
     minutes: usize,
@@ -69,7 +69,7 @@ struct Settings {
     style: Style,
 }
 
-impl Settings {
+impl SoakSettings {
     fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let mut settings = Self {
             server: Server::default(),
@@ -111,7 +111,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     if arguments.iter().any(|argument| ["help", "-h", "--help"].contains(&argument.as_str())) {
         return Ok(write!(std::io::stdout(), "{OPTIONS}")?);
     }
-    let settings = Settings::parse(arguments)?;
+    let settings = SoakSettings::parse(arguments)?;
     load::runtime()?.block_on(all(settings))
 }
 
@@ -145,7 +145,7 @@ struct Client {
     seen: Arc<Seen>,
 }
 
-async fn all(settings: Settings) -> Outcome {
+async fn all(settings: SoakSettings) -> Outcome {
     let started = match settings.server.start {
         Some(_) => Some(Started::new(&settings.server).await?),
         None => None,
@@ -162,7 +162,7 @@ async fn all(settings: Settings) -> Outcome {
     outcome.and(left)
 }
 
-async fn soak(settings: &Settings, target: &mut Target, data: Option<PathBuf>) -> Outcome {
+async fn soak(settings: &SoakSettings, target: &mut Target, data: Option<PathBuf>) -> Outcome {
     target.need_pods().await?;
     let seen = Arc::<Seen>::default();
     let client = Client { endpoint: target.endpoint.clone(), plan: target.plan.clone(), seen: seen.clone() };

@@ -23,7 +23,7 @@ use std::{
 };
 use store::{
     Change, Follow, Key, Revision, Store,
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 use tokio::runtime::Runtime;
 
@@ -69,7 +69,7 @@ fn again(settings: &StoreOptions, arguments: &[&str]) -> Outcome {
 
 fn measure(settings: &StoreOptions, path: &Path) -> Outcome {
     let runtime = Runtime::new()?;
-    let store: Arc<dyn Store> = Arc::new(Embedded::open(path, Options::default())?);
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(path, EmbeddedOptions::default())?);
     let next = Arc::new(AtomicU64::new(0));
     for writers in [1, 16, 256] {
         let work = CommitWork {
@@ -206,7 +206,7 @@ fn history(
 fn restart(settings: &StoreOptions) -> Outcome {
     let path = settings.directory.as_deref().ok_or("--restart needs --dir")?;
     let (started, cpu) = (Instant::now(), cpu_time()?);
-    let store = Embedded::open(path, Options::default())?;
+    let store = Embedded::open(path, EmbeddedOptions::default())?;
     let opened = started.elapsed();
     let after_open = memory()?;
     let mut values: Vec<Bytes> = Vec::new();

@@ -275,8 +275,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Cache, Change, Freshness, Options,
-        watch::{Request, Start},
+        Cache, CacheOptions, Change, Freshness,
+        watch::{Start, WatchOptions},
     };
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use store::memory::Memory;
@@ -284,12 +284,12 @@ mod tests {
     #[tokio::test]
     async fn after_a_panic_halfway_everything_is_loaded_again() {
         let specs = [Spec::cluster("nodes").unwrap()];
-        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
+        let cache = Cache::open(Arc::new(Memory::default()), specs, CacheOptions::default()).await.unwrap();
         let nodes = cache.resource("nodes").unwrap();
         let write =
             |name: &str| Change::put(&nodes, "", name, format!(r#"{{"metadata":{{"name":"{name}"}}}}"#));
         cache.commit(write("a")).await.unwrap();
-        let mut watcher = nodes.watch(Request::new(Start::After(cache.revision()))).await.unwrap();
+        let mut watcher = nodes.watch(WatchOptions::new(Start::After(cache.revision()))).await.unwrap();
         let core = cache.core();
         let halfway = AssertUnwindSafe(|| {
             core.applier.with(|work| {

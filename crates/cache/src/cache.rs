@@ -1,7 +1,7 @@
 //! All resource types of a store, kept in step with it.
 
 use crate::{
-    Encodings, Error, Options, Resource, Spec,
+    CacheOptions, Encodings, Error, Resource, Spec,
     apply::Applier,
     follow::{self, Command},
     load,
@@ -39,7 +39,7 @@ impl Cache {
     pub async fn open(
         store: Arc<dyn Store>,
         specs: impl IntoIterator<Item = Spec>,
-        options: Options,
+        options: CacheOptions,
     ) -> Result<Self, Error> {
         let mut by_prefix = HashMap::new();
         for spec in specs {

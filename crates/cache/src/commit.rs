@@ -217,7 +217,7 @@ impl Change {
             }
             Op::Delete => {
                 let last = logged.or_else(|| {
-                    let store::Stored { head, value } = previous?;
+                    let store::StoredEntry { head, value } = previous?;
                     let same = before.filter(|before| before.mod_revision() == head.mod_revision);
                     let stored = value.and_then(Result::ok);
                     let last = same.or_else(|| self.read(&written.key, &head, &stored?).ok())?;

@@ -84,7 +84,7 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cache, Change, Options, Spec};
+    use crate::{Cache, CacheOptions, Change, Spec};
 
     struct Index {
         cursor: Cursor,
@@ -115,7 +115,7 @@ mod tests {
     async fn cursor_reports_every_change_once_and_starts_anew_when_the_log_is_gone() {
         let store = Arc::new(store::memory::Memory::default());
         let specs = vec![Spec::namespaced("configmaps").unwrap(), Spec::namespaced("others").unwrap()];
-        let cache = Cache::open(store, specs, Options::default()).await.unwrap();
+        let cache = Cache::open(store, specs, CacheOptions::default()).await.unwrap();
         let (maps, other) = (cache.resource("configmaps").unwrap(), cache.resource("others").unwrap());
         cache.commit(Change::put(&maps, "n", "a", json("a"))).await.unwrap();
         let mut index = Index { cursor: Cursor::new(maps.clone()), seen: Vec::new() };

@@ -62,6 +62,6 @@ pub use entry::{Entry, Fit, Form};
 pub use error::{Conflict, Error, Invalid};
 pub use filter::Filter;
 pub use list::{Freshness, List, Mode, Query};
-pub use options::Options;
+pub use options::CacheOptions;
 pub use resource::{Resource, Stats};
 pub use spec::{Field, InvalidPrefix, Scoped, Spec};

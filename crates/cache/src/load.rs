@@ -1,7 +1,7 @@
 //! Starting: everything at one revision, and the newest part of the history before it.
 
 use crate::{
-    Entry, Error, Options, Spec,
+    CacheOptions, Entry, Error, Spec,
     entry::within,
     log::{Log, Slot, Transition},
     open,
@@ -120,7 +120,7 @@ pub(crate) fn prefix_of(key: &store::Key) -> &[u8] {
 /// The logs of the loaded types, with the newest changes before the revision that they were loaded at. Where
 /// history cannot be read, the logs start at that revision; they never start later, also if history does by
 /// now.
-pub(crate) async fn history(store: &Arc<dyn Store>, loaded: &Everything, options: &Options) -> Vec<Log> {
+pub(crate) async fn history(store: &Arc<dyn Store>, loaded: &Everything, options: &CacheOptions) -> Vec<Log> {
     let from = Revision(loaded.revision.0.saturating_sub(options.replay));
     for _ in 0..3 {
         let from = from.max(store.compacted()).min(loaded.revision);
@@ -136,7 +136,7 @@ pub(crate) async fn history(store: &Arc<dyn Store>, loaded: &Everything, options
 async fn replay(
     store: &Arc<dyn Store>,
     loaded: &Everything,
-    options: &Options,
+    options: &CacheOptions,
     from: Revision,
 ) -> Result<Vec<Log>, store::Error> {
     let mut replay = Replay {
@@ -199,7 +199,7 @@ impl Replay<'_> {
         let (spec, view) = self.loaded.views.get(at)?;
         let key = within(spec, &event.key)?;
         let before = match &event.previous {
-            Some(store::Stored { head, value: Some(value) }) => {
+            Some(store::StoredEntry { head, value: Some(value) }) => {
                 let written = self.written.remove(&event.key);
                 let shared = written.filter(|entry| entry.mod_revision() == head.mod_revision);
                 shared.map_or_else(|| Slot::read(spec, &event.key, head, value), Slot::Entry)
@@ -207,11 +207,11 @@ impl Replay<'_> {
             _ => Slot::Absent,
         };
         let after = match (event.kind, view.get(key)) {
-            (store::Kind::Delete, _) => Slot::Absent,
-            (store::Kind::Put, Slot::Entry(entry)) if entry.mod_revision() == event.revision() => {
+            (store::ChangeKind::Delete, _) => Slot::Absent,
+            (store::ChangeKind::Put, Slot::Entry(entry)) if entry.mod_revision() == event.revision() => {
                 Slot::Entry(entry)
             }
-            (store::Kind::Put, _) => Slot::read(spec, &event.key, &event.head, &event.value),
+            (store::ChangeKind::Put, _) => Slot::read(spec, &event.key, &event.head, &event.value),
         };
         if let Slot::Entry(entry) = &after {
             self.written.insert(event.key.clone(), entry.clone());

@@ -117,7 +117,7 @@ pub(crate) struct Run {
 
 /// A piece of the log, and what is known of it without a look inside.
 #[derive(Debug)]
-struct Part {
+struct KeptPiece {
     piece: Arc<Piece>,
     len: usize,
     /// The revision of its last change.
@@ -127,7 +127,7 @@ struct Part {
     bytes: usize,
 }
 
-impl Part {
+impl KeptPiece {
     fn has_room(&self, changes: usize) -> bool {
         self.len + changes <= self.piece.changes.len() && self.bytes < BYTES
     }
@@ -159,7 +159,7 @@ pub(crate) struct Log {
     /// Every change after this is in the log. Before `start` if history was given up in which nothing
     /// changed.
     complete_after: Revision,
-    parts: VecDeque<Part>,
+    parts: VecDeque<KeptPiece>,
     len: usize,
     bytes: usize,
 }
@@ -168,7 +168,7 @@ pub(crate) struct Log {
 #[must_use = "its bytes are no longer those of the log"]
 pub(crate) struct Released {
     pub(crate) bytes: usize,
-    _parts: Vec<Part>,
+    _parts: Vec<KeptPiece>,
 }
 
 impl Log {
@@ -198,7 +198,7 @@ impl Log {
             // The log of a type that hardly changes is small.
             let capacity = self.len.next_power_of_two().clamp(4, CHANGES).max(changes.len());
             let piece = Arc::new(Piece::new(capacity));
-            self.parts.push_back(Part { piece, len: 0, last, at, bytes: 0 });
+            self.parts.push_back(KeptPiece { piece, len: 0, last, at, bytes: 0 });
         }
         let Some(part) = self.parts.back_mut() else { return };
         let before = part.bytes;
@@ -214,12 +214,12 @@ impl Log {
 
     /// The changes after a revision, in their pieces; `None` if the log does not reach back to it.
     pub(crate) fn runs(&self, revision: Revision) -> Option<impl Iterator<Item = Run>> {
-        (revision >= self.start).then(|| self.places(revision).map(Part::run))
+        (revision >= self.start).then(|| self.places(revision).map(KeptPiece::run))
     }
 
     /// The same for a reader that needs no history, only every change: `None` if one of them left the log.
     pub(crate) fn runs_if_complete(&self, revision: Revision) -> Option<impl Iterator<Item = Run>> {
-        (revision >= self.complete_after).then(|| self.places(revision).map(Part::run))
+        (revision >= self.complete_after).then(|| self.places(revision).map(KeptPiece::run))
     }
 
     /// The changes of a revision, in their piece.
@@ -247,7 +247,7 @@ impl Log {
     /// of both.
     pub(crate) fn trim(&mut self, expired: Option<Instant>, excess: usize) -> Released {
         let mut freed = 0;
-        let goes = |part: &&Part| {
+        let goes = |part: &&KeptPiece| {
             let goes = freed < excess || expired.is_some_and(|expired| part.at < expired);
             freed += part.bytes;
             goes
@@ -265,7 +265,7 @@ impl Log {
 
     /// Drops the oldest parts.
     fn release(&mut self, count: usize) -> Released {
-        let parts: Vec<Part> = self.parts.drain(..count).collect();
+        let parts: Vec<KeptPiece> = self.parts.drain(..count).collect();
         let bytes = parts.iter().map(|part| part.bytes).sum();
         self.bytes -= bytes;
         self.len -= parts.iter().map(|part| part.len).sum::<usize>();
@@ -285,7 +285,7 @@ impl Log {
     }
 
     /// Where the changes after a revision lie.
-    fn places(&self, revision: Revision) -> impl Iterator<Item = (&Part, Range<usize>)> {
+    fn places(&self, revision: Revision) -> impl Iterator<Item = (&KeptPiece, Range<usize>)> {
         self.parts.range(self.part(revision)..).enumerate().map(move |(number, part)| {
             let from = if number == 0 { part.place(revision) } else { 0 };
             (part, from..part.len)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How a [`Cache`](crate::Cache) behaves.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CacheOptions {
     /// How long a reader waits for a revision that is not there yet.
     pub wait: Duration,
     /// For how long the changes of a type are kept in memory: the retention of the store's history, or less.
@@ -30,7 +30,7 @@ pub struct Options {
     pub bookmark_interval: Duration,
 }
 
-impl Default for Options {
+impl Default for CacheOptions {
     fn default() -> Self {
         Self {
             wait: Duration::from_secs(3),
@@ -47,7 +47,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl CacheOptions {
     /// How often logs, snapshots, chunks and bookmarks are checked.
     pub(crate) fn tick(&self) -> Duration {
         let shortest = self.log_retention.min(self.snapshot_retention).min(self.bookmark_interval);

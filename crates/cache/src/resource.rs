@@ -6,7 +6,7 @@
 //!    never while anything is decoded, sent, or waited for.
 
 use crate::{
-    Entry, Error, Options, Spec,
+    CacheOptions, Entry, Error, Spec,
     apply::Applier,
     encodings::Encodings,
     entry::within,
@@ -31,7 +31,7 @@ use tokio::sync::Notify;
 /// What all resource types of a cache share.
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) options: Options,
+    pub(crate) options: CacheOptions,
     pub(crate) progress: Progress,
     pub(crate) encodings: Encodings,
     /// The bytes in the logs of all types.
@@ -307,8 +307,8 @@ impl Resource {
     /// What a change wrote.
     fn read(&self, event: &store::Event) -> Slot {
         match event.kind {
-            store::Kind::Delete => Slot::Absent,
-            store::Kind::Put => Slot::read(&self.spec, &event.key, &event.head, &event.value),
+            store::ChangeKind::Delete => Slot::Absent,
+            store::ChangeKind::Put => Slot::read(&self.spec, &event.key, &event.head, &event.value),
         }
     }
 
@@ -316,7 +316,7 @@ impl Resource {
     pub(crate) fn transition(&self, event: store::Event) -> Option<Transition> {
         let key = within(&self.spec, &event.key)?.into();
         let before = match &event.previous {
-            Some(store::Stored { head, value: Some(value) }) => {
+            Some(store::StoredEntry { head, value: Some(value) }) => {
                 Slot::read(&self.spec, &event.key, head, value)
             }
             _ => Slot::Absent,

@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Cache, Filter, Options, Spec,
+        Cache, CacheOptions, Filter, Spec,
         filter::Selection,
         log::{Slot, Transition},
         watch::{Subscription, Waiter},
@@ -74,7 +74,7 @@ mod tests {
 
     async fn watched(watchers: usize) -> Watched {
         let specs = [Spec::cluster("nodes").unwrap()];
-        let cache = Cache::open(Arc::new(Memory::default()), specs, Options::default()).await.unwrap();
+        let cache = Cache::open(Arc::new(Memory::default()), specs, CacheOptions::default()).await.unwrap();
         let resource = cache.resource("nodes").unwrap();
         let everything = Selection::new(resource.spec(), Filter::all());
         let subscribe = |_| resource.watcher_index().subscribe(&everything, || Revision::ZERO);

@@ -78,7 +78,7 @@ pub enum Bookmarks {
 
 /// What to watch.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct WatchOptions {
     /// Where to start.
     pub start: Start,
     /// Which objects.
@@ -87,7 +87,7 @@ pub struct Request {
     pub bookmarks: Bookmarks,
 }
 
-impl Request {
+impl WatchOptions {
     /// Everything from a start, without bookmarks.
     pub fn new(start: Start) -> Self {
         Self { start, filter: Filter::default(), bookmarks: Bookmarks::default() }
@@ -110,7 +110,7 @@ impl Request {
 
 /// What became of an object, as a watcher sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EventType {
     /// It is there and was not before.
     Added,
     /// It is another than before.
@@ -119,7 +119,7 @@ pub enum Kind {
     Deleted,
 }
 
-impl Kind {
+impl EventType {
     /// The name that the API uses.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -134,7 +134,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// What became of the object.
-    pub kind: Kind,
+    pub kind: EventType,
     /// The object: as it is now, or, if it is gone, as it was last, with the revision of the change.
     pub entry: &'a Arc<Entry>,
 }
@@ -182,13 +182,13 @@ pub struct Batch {
 enum Held {
     /// A change in a piece, by the numbers of both.
     Change {
-        kind: Kind,
+        kind: EventType,
         piece: u32,
         at: u32,
     },
     /// An event that is in no log.
     Event {
-        kind: Kind,
+        kind: EventType,
         entry: Arc<Entry>,
     },
     Bookmark {
@@ -215,7 +215,7 @@ impl Batch {
     }
 
     /// Adds what became of an object with a change of a piece.
-    fn push_change(&mut self, kind: Kind, piece: &Arc<Piece>, at: usize) {
+    fn push_change(&mut self, kind: EventType, piece: &Arc<Piece>, at: usize) {
         if !self.pieces.last().is_some_and(|last| Arc::ptr_eq(last, piece)) {
             self.pieces.push(piece.clone());
         }
@@ -223,7 +223,7 @@ impl Batch {
         self.items.push(Held::Change { kind, piece: piece as u32, at: at as u32 });
     }
 
-    fn push_event(&mut self, kind: Kind, entry: Arc<Entry>) {
+    fn push_event(&mut self, kind: EventType, entry: Arc<Entry>) {
         self.items.push(Held::Event { kind, entry });
     }
 
@@ -247,10 +247,10 @@ impl Batch {
 
 impl Transition {
     /// The object of the event that this change is for a watcher.
-    fn object(&self, kind: Kind) -> Option<&Arc<Entry>> {
+    fn object(&self, kind: EventType) -> Option<&Arc<Entry>> {
         match kind {
-            Kind::Added | Kind::Modified => self.after.entry(),
-            Kind::Deleted => self.tombstone(),
+            EventType::Added | EventType::Modified => self.after.entry(),
+            EventType::Deleted => self.tombstone(),
         }
     }
 }

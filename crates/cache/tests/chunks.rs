@@ -6,8 +6,8 @@ mod common;
 
 use bytes::Bytes;
 use cache::{
-    Filter, Options,
-    watch::{Delivery, Request, Start},
+    CacheOptions, Filter,
+    watch::{Delivery, Start, WatchOptions},
 };
 use common::{Backing, FORM, Fixture, labels, pod, text};
 use std::time::Duration;
@@ -18,12 +18,12 @@ on_every_store! {
     a_watcher_between_chunks_reads_up_to_the_next_chunk,
 }
 
-fn after(revision: u64) -> Request {
-    Request::new(Start::After(Revision(revision)))
+fn after(revision: u64) -> WatchOptions {
+    WatchOptions::new(Start::After(Revision(revision)))
 }
 
 async fn fixture(backing: Backing) -> Fixture {
-    Fixture::new(backing, Options::default()).await
+    Fixture::new(backing, CacheOptions::default()).await
 }
 
 /// What a watcher delivers next, as text.

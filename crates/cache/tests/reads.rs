@@ -4,7 +4,7 @@
 
 mod common;
 
-use cache::{Change, Committed, Error, Filter, Freshness, Invalid, Mode, Options, Query, Spec, watch};
+use cache::{CacheOptions, Change, Committed, Error, Filter, Freshness, Invalid, Mode, Query, Spec, watch};
 use common::{Backing, Fixture, Stored, fields, labels, most_recent, node_json, pod, texts};
 use std::{
     future::{Future, poll_fn},
@@ -28,7 +28,7 @@ on_every_store! {
 }
 
 async fn fixture(backing: Backing) -> Fixture {
-    Fixture::new(backing, Options { wait: Duration::from_millis(100), ..Options::default() }).await
+    Fixture::new(backing, CacheOptions { wait: Duration::from_millis(100), ..CacheOptions::default() }).await
 }
 
 async fn lists_are_ordered_by_the_whole_key(backing: Backing) {
@@ -191,18 +191,18 @@ async fn exact_lists_show_the_past(backing: Backing) {
 }
 
 async fn exact_lists_reach_the_store_s_history(backing: Backing) {
-    let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
+    let f = Fixture::new(backing, CacheOptions { log_bytes: 0, ..CacheOptions::default() }).await;
     history(&f).await;
     check_history(&f).await;
     let now = f.pods.get("n", "a", Freshness::Any).await.unwrap().unwrap();
     let then = f.list(Mode::Exact(Revision(4)), Filter::all()).await.unwrap().next().unwrap();
     assert!(Arc::ptr_eq(&now, &then), "what has not changed is shared");
-    let f = f.restart(Options { replay: 0, ..Options::default() }).await;
+    let f = f.restart(CacheOptions { replay: 0, ..CacheOptions::default() }).await;
     check_history(&f).await;
 }
 
 async fn an_expired_list_says_so(backing: Backing) {
-    let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
+    let f = Fixture::new(backing, CacheOptions { log_bytes: 0, ..CacheOptions::default() }).await;
     history(&f).await;
     f.stored.store().compact(Revision(3)).await.unwrap();
     let error = f.list(Mode::Exact(Revision(2)), Filter::all()).await.unwrap_err();
@@ -222,7 +222,8 @@ async fn an_expired_list_says_so(backing: Backing) {
 }
 
 async fn a_continued_list_survives_changes(backing: Backing) {
-    let options = Options { log_bytes: 0, snapshot_retention: Duration::from_secs(60), ..Options::default() };
+    let options =
+        CacheOptions { log_bytes: 0, snapshot_retention: Duration::from_secs(60), ..CacheOptions::default() };
     let f = Fixture::new(backing, options).await;
     for number in 0..100 {
         f.put(pod("n", &format!("p{number:02}"))).await;
@@ -244,7 +245,7 @@ async fn a_continued_list_survives_changes(backing: Backing) {
 /// delays that.
 async fn a_continue_token_in_constant_use_expires_with_its_revision(backing: Backing) {
     let retention = Duration::from_millis(400);
-    let f = Fixture::on(Stored::with_retention(backing, retention), Options::default()).await;
+    let f = Fixture::on(Stored::with_retention(backing, retention), CacheOptions::default()).await;
     for name in ["a", "b", "c"] {
         f.put(pod("n", name)).await;
     }
@@ -315,7 +316,7 @@ async fn a_put_is_answered_with_its_entry(backing: Backing) {
     let updated = f.commit(pod("n", "a").node("x").change(&f.pods).expect_revision(Revision(2))).await;
     let updated = updated.entry().unwrap().clone();
     assert_eq!((updated.create_revision(), updated.mod_revision()), (Revision(2), Revision(3)));
-    let other = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
+    let other = Fixture::new(backing, CacheOptions { log_bytes: 0, ..CacheOptions::default() }).await;
     let writes = (0..50).map(|_| other.cache.commit(pod("n", "a").change(&other.pods)));
     let mut revisions = Vec::new();
     for write in writes {
@@ -326,7 +327,7 @@ async fn a_put_is_answered_with_its_entry(backing: Backing) {
 
 async fn a_delete_is_answered_with_the_last_state(backing: Backing) {
     for log_bytes in [0, 1 << 20] {
-        let f = Fixture::new(backing, Options { log_bytes, ..Options::default() }).await;
+        let f = Fixture::new(backing, CacheOptions { log_bytes, ..CacheOptions::default() }).await;
         f.put(pod("n", "a").node("x")).await;
         f.put(pod("n", "b").node("x")).await;
         let deletes = [
@@ -422,7 +423,7 @@ async fn types_come_and_go(backing: Backing) {
 }
 
 async fn snapshots_expire(backing: Backing) {
-    let options = Options { snapshot_retention: Duration::from_millis(50), ..Options::default() };
+    let options = CacheOptions { snapshot_retention: Duration::from_millis(50), ..CacheOptions::default() };
     let f = Fixture::new(backing, options).await;
     for name in ["a", "b", "c"] {
         f.put(pod("n", name)).await;
@@ -439,11 +440,11 @@ async fn snapshots_expire(backing: Backing) {
 /// Tokens whose states are not kept any more go on: the states are made again.
 async fn snapshots_are_bounded_by_bytes(backing: Backing) {
     let budget = 64 << 10;
-    let options = Options {
+    let options = CacheOptions {
         log_bytes: 0,
         snapshot_bytes: budget,
         encoding_retention: Duration::from_millis(150),
-        ..Options::default()
+        ..CacheOptions::default()
     };
     let f = Fixture::new(backing, options).await;
     let mut tokens = Vec::new();
@@ -473,7 +474,7 @@ async fn a_restart_keeps_everything(backing: Backing) {
     history(&f).await;
     let before: Vec<_> =
         f.list(most_recent(), Filter::all()).await.unwrap().map(|e| e.bytes().clone()).collect();
-    let f = f.restart(Options::default()).await;
+    let f = f.restart(CacheOptions::default()).await;
     let list = f.list(most_recent(), Filter::all()).await.unwrap();
     assert_eq!(list.revision, Revision(5));
     assert_eq!(list.map(|e| e.bytes().clone()).collect::<Vec<_>>(), before);
@@ -489,7 +490,7 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
     let f = fixture(backing).await;
     f.put(pod("n", "a")).await;
     f.put(pod("n", "b").app("web")).await;
-    let after = |revision| watch::Request::new(watch::Start::After(Revision(revision)));
+    let after = |revision| watch::WatchOptions::new(watch::Start::After(Revision(revision)));
     let mut all = f.watch(after(2)).await;
     let mut on_node = f.watch(after(2).filter(fields("spec.nodeName=x"))).await;
     let mut elsewhere = f.watch(after(2).filter(Filter::namespace("m"))).await;
@@ -513,12 +514,12 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
     assert!(matches!(all.error().await, Error::Corrupt(_)));
     assert!(matches!(on_node.error().await, Error::Corrupt(_)));
     assert!(elsewhere.is_quiet().await);
-    let f = f.restart(Options::default()).await;
+    let f = f.restart(CacheOptions::default()).await;
     check(&f).await;
     for start in [watch::Start::State(Freshness::Any), watch::Start::StreamingList(Freshness::Any)] {
-        let refused = f.pods.watch(watch::Request::new(start)).await.map(drop);
+        let refused = f.pods.watch(watch::WatchOptions::new(start)).await.map(drop);
         assert!(matches!(refused, Err(Error::Damaged(damaged)) if damaged.len() == 1));
-        assert!(f.pods.watch(watch::Request::new(start).filter(Filter::namespace("m"))).await.is_ok());
+        assert!(f.pods.watch(watch::WatchOptions::new(start).filter(Filter::namespace("m"))).await.is_ok());
     }
     assert!(matches!(f.watch(after(2)).await.error().await, Error::Corrupt(_)));
     let mut watching = f.watch(after(3)).await;
@@ -542,7 +543,7 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
 
 /// A type that has filled the logs' budget and gone quiet leaves room for the others.
 async fn the_largest_log_is_trimmed_first(backing: Backing) {
-    let f = Fixture::new(backing, Options { log_bytes: 200_000, ..Options::default() }).await;
+    let f = Fixture::new(backing, CacheOptions { log_bytes: 200_000, ..CacheOptions::default() }).await;
     let nodes = f.cache.resource("nodes").unwrap();
     for _ in 0..600 {
         f.put(pod("n", "a")).await;

@@ -6,8 +6,8 @@ mod common;
 
 use bytes::Bytes;
 use cache::{
-    Cache, Change, Cursor, Encoding, Error, Filter, Freshness, Mode, Options, Query, Update,
-    watch::{Request, Start},
+    Cache, CacheOptions, Change, Cursor, Encoding, Error, Filter, Freshness, Mode, Query, Update,
+    watch::{Start, WatchOptions},
 };
 use common::{Backing, Fixture, Stored, node_json, nodes, pod, pods, texts};
 use std::{
@@ -215,7 +215,7 @@ struct Troubled {
 async fn troubled() -> Troubled {
     let stored = Stored::new(Backing::Memory);
     let unreliable = Unreliable::new(stored.store());
-    let cache = Cache::open(unreliable.clone(), [pods(), nodes()], Options::default()).await.unwrap();
+    let cache = Cache::open(unreliable.clone(), [pods(), nodes()], CacheOptions::default()).await.unwrap();
     let pods = cache.resource("pods").unwrap();
     Troubled { unreliable, f: Fixture { stored, cache, pods } }
 }
@@ -224,8 +224,8 @@ async fn troubled() -> Troubled {
 async fn a_cache_whose_follower_fell_behind_loads_everything_again() {
     let Troubled { unreliable, f } = troubled().await;
     f.put(pod("n", "a")).await;
-    let mut all = f.watch(Request::new(Start::After(Revision(1)))).await;
-    let mut set = f.watch(Request::new(Start::After(Revision(1))).filter(Filter::namespace("n"))).await;
+    let mut all = f.watch(WatchOptions::new(Start::After(Revision(1)))).await;
+    let mut set = f.watch(WatchOptions::new(Start::After(Revision(1))).filter(Filter::namespace("n"))).await;
     unreliable.lose_follower(0);
     assert_eq!(f.put(pod("n", "b")).await, Revision(2), "the writer is answered all the same");
     f.delete("n", "a").await;
@@ -240,7 +240,7 @@ async fn a_cache_whose_follower_fell_behind_loads_everything_again() {
 async fn a_watcher_ends_with_too_old_after_a_reload() {
     let Troubled { unreliable, f } = troubled().await;
     f.put(pod("n", "a")).await;
-    let mut watching = f.watch(Request::new(Start::After(Revision(1)))).await;
+    let mut watching = f.watch(WatchOptions::new(Start::After(Revision(1)))).await;
     unreliable.lose_follower(0);
     f.put(pod("n", "b")).await;
     f.put(pod("n", "c")).await;
@@ -285,7 +285,7 @@ async fn a_type_that_is_added_meanwhile_misses_nothing() {
 /// A store in memory with these pods.
 async fn memory_with(names: &[&str]) -> Arc<dyn Store> {
     let store = Arc::new(store::memory::Memory::default());
-    let cache = Cache::open(store.clone(), [pods()], Options::default()).await.unwrap();
+    let cache = Cache::open(store.clone(), [pods()], CacheOptions::default()).await.unwrap();
     let pods = cache.resource("pods").unwrap();
     for name in names {
         cache.commit(pod("n", name).change(&pods)).await.unwrap();
@@ -318,8 +318,8 @@ async fn a_cache_whose_store_goes_back_starts_again_from_the_older_state() {
     };
     let before = f.pods.get("n", "c", Freshness::Any).await.unwrap().unwrap();
     assert_eq!(encoding(&before, "before"), "before");
-    let mut all = f.watch(Request::new(Start::After(Revision(5)))).await;
-    let mut set = f.watch(Request::new(Start::After(Revision(5))).filter(Filter::namespace("n"))).await;
+    let mut all = f.watch(WatchOptions::new(Start::After(Revision(5)))).await;
+    let mut set = f.watch(WatchOptions::new(Start::After(Revision(5))).filter(Filter::namespace("n"))).await;
 
     unreliable.replace(memory_with(&["a", "x"]).await);
     let list = f.list(Mode::default(), Filter::all()).await.unwrap();
@@ -332,8 +332,8 @@ async fn a_cache_whose_store_goes_back_starts_again_from_the_older_state() {
     assert_eq!(advance(&mut index), "ax");
 
     // Revisions are given again, and nothing of the changes that had them before is left.
-    let mut all = f.watch(Request::new(Start::After(Revision(2)))).await;
-    let mut set = f.watch(Request::new(Start::After(Revision(2))).filter(Filter::namespace("n"))).await;
+    let mut all = f.watch(WatchOptions::new(Start::After(Revision(2)))).await;
+    let mut set = f.watch(WatchOptions::new(Start::After(Revision(2))).filter(Filter::namespace("n"))).await;
     for (name, revision) in ["c", "y", "z"].into_iter().zip(3..) {
         assert_eq!(f.put(pod("n", name)).await, Revision(revision));
     }
@@ -372,19 +372,19 @@ async fn a_writer_whose_store_goes_back_is_answered() {
 #[tokio::test]
 async fn a_watch_from_a_revision_that_was_lost_ends_with_too_old() {
     let stored = Stored::new(Backing::Memory);
-    let options = Options { wait: Duration::from_millis(50), ..Options::default() };
+    let options = CacheOptions { wait: Duration::from_millis(50), ..CacheOptions::default() };
     let cache = Cache::open(stored.store(), [pods()], options).await.unwrap();
     let pods = cache.resource("pods").unwrap();
     let f = Fixture { stored, cache, pods };
     f.put(pod("n", "a")).await;
-    let mut lost = f.watch(Request::new(Start::After(Revision(7)))).await;
+    let mut lost = f.watch(WatchOptions::new(Start::After(Revision(7)))).await;
     assert_eq!(lost.error().await.to_string(), "too old resource version: 7 (1)");
 }
 
 #[tokio::test]
 async fn a_closed_store_closes_the_cache() {
     let Troubled { f, .. } = troubled().await;
-    let mut watching = f.watch(Request::new(Start::After(Revision(0)))).await;
+    let mut watching = f.watch(WatchOptions::new(Start::After(Revision(0)))).await;
     f.stored.store().close();
     assert!(matches!(watching.error().await, Error::Closed));
     assert!(matches!(f.cache.commit(pod("n", "a").change(&f.pods)).await, Err(Error::Closed)));
@@ -409,11 +409,11 @@ async fn a_start_whose_revision_is_compacted_can_be_followed() {
     let store = first.stored.store();
     let unreliable = Unreliable::new(store.clone());
     unreliable.passing.lock().unwrap().extend([like_a(&*store, "b"), like_a(&*store, "c")]);
-    let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
+    let cache = Cache::open(unreliable, [pods()], CacheOptions::default()).await.unwrap();
     let pods = cache.resource("pods").unwrap();
     let from = cache.revision();
     assert!(from < store.compacted());
-    let mut watching = pods.watch(Request::new(Start::After(from))).await.unwrap();
+    let mut watching = pods.watch(WatchOptions::new(Start::After(from))).await.unwrap();
     assert!(matches!(watching.next().await, Err(Error::TooOld { .. })), "changes are missing");
     let list = pods.list(Query::default()).await.unwrap();
     assert_eq!((list.revision, list.count()), (Revision(3), 3));
@@ -427,7 +427,7 @@ async fn a_write_during_the_start_is_one_event() {
     let store = first.stored.store();
     let unreliable = Unreliable::new(store.clone());
     unreliable.behind.lock().unwrap().extend([like_a(&*store, "b"), like_a(&*store, "c")]);
-    let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
+    let cache = Cache::open(unreliable, [pods()], CacheOptions::default()).await.unwrap();
     let pods = cache.resource("pods").unwrap();
     let list = pods.list(Query::default()).await.unwrap();
     assert_eq!(
@@ -435,7 +435,7 @@ async fn a_write_during_the_start_is_one_event() {
         (Revision(3), vec!["n/a@1".into(), "n/b@2".into(), "n/c@3".into()])
     );
     let f = Fixture { stored: first.stored, cache, pods };
-    let mut watching = f.watch(Request::new(Start::After(Revision(0)))).await;
+    let mut watching = f.watch(WatchOptions::new(Start::After(Revision(0)))).await;
     assert_eq!(watching.take(3).await, ["ADDED n/a@1", "ADDED n/b@2", "ADDED n/c@3"]);
     assert!(watching.is_quiet().await);
     assert_eq!(f.pods.stats().log_changes, 3);
@@ -449,7 +449,7 @@ async fn a_value_with_a_bad_checksum_is_reported_by_its_key() {
     }
     let unreliable = Unreliable::new(first.stored.store());
     *unreliable.damaged.lock().unwrap() = Some(Key::try_from("pods/n/b").unwrap());
-    let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
+    let cache = Cache::open(unreliable, [pods()], CacheOptions::default()).await.unwrap();
     let pods = cache.resource("pods").unwrap();
     let error = pods.get("n", "b", Freshness::MostRecent).await.unwrap_err();
     assert_eq!(
@@ -472,7 +472,7 @@ async fn a_create_takes_the_place_of_a_value_that_cannot_be_read() {
     first.put(pod("n", "b")).await;
     let unreliable = Unreliable::new(first.stored.store());
     *unreliable.damaged.lock().unwrap() = Some(Key::try_from("pods/n/b").unwrap());
-    let cache = Cache::open(unreliable, [pods()], Options::default()).await.unwrap();
+    let cache = Cache::open(unreliable, [pods()], CacheOptions::default()).await.unwrap();
     let pods = cache.resource("pods").unwrap();
     cache.commit(pod("n", "b").change(&pods).create_only()).await.unwrap();
     assert_eq!(texts(pods.list(Query::default()).await.unwrap()), ["n/a@1", "n/b@3"]);
@@ -486,7 +486,7 @@ async fn a_create_takes_the_place_of_a_value_that_cannot_be_read() {
 #[tokio::test]
 async fn a_consistent_read_fails_if_the_newest_revision_cannot_be_learned() {
     let unreliable = Unreliable::new(Arc::new(store::memory::Memory::default()));
-    let cache = Cache::open(unreliable.clone(), [common::pods()], Options::default()).await.unwrap();
+    let cache = Cache::open(unreliable.clone(), [common::pods()], CacheOptions::default()).await.unwrap();
     let pods = cache.resource("pods").unwrap();
     cache.commit(pod("n", "a").change(&pods)).await.unwrap();
     unreliable.no_quorum.store(1, Ordering::SeqCst);

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use bytes::Bytes;
-use cache::watch::{Item, Request, Start};
-use cache::{Cache, Change, Cursor, Error, Filter, Freshness, Options, Query, Resource, Spec, Update};
+use cache::watch::{Item, Start, WatchOptions};
+use cache::{Cache, CacheOptions, Change, Cursor, Error, Filter, Freshness, Query, Resource, Spec, Update};
 use std::collections::HashSet;
 use std::sync::{
     Arc, Mutex,
@@ -81,7 +81,7 @@ impl Fixture {
         }
         let store = Arc::new(Coded::new(raw.clone(), seals.clone()));
         let specs = ["secrets", "configmaps"].map(|prefix| Spec::namespaced(prefix).unwrap());
-        let options = Options { wait: Duration::from_millis(500), ..Options::default() };
+        let options = CacheOptions { wait: Duration::from_millis(500), ..CacheOptions::default() };
         let cache = Cache::open(store, specs, options).await.unwrap();
         let [secrets, maps] = ["secrets", "configmaps"].map(|prefix| cache.resource(prefix).unwrap());
         Self { raw, seals, cache, secrets, maps }
@@ -107,7 +107,7 @@ async fn an_object_that_cannot_be_decrypted_is_not_replaced_and_comes_back() {
     assert!(f.secrets.get("n", "b", Freshness::MostRecent).await.unwrap().is_some());
     let list = f.secrets.list(Query::new(Freshness::MostRecent, Filter::namespace("n"))).await;
     assert!(matches!(list, Err(Error::Unavailable(_))), "{list:?}");
-    let watch = f.secrets.watch(Request::new(Start::State(Freshness::MostRecent))).await;
+    let watch = f.secrets.watch(WatchOptions::new(Start::State(Freshness::MostRecent))).await;
     assert!(matches!(watch.map(drop), Err(Error::Unavailable(_))));
     assert!(f.secrets.check_available().is_err() && f.maps.check_available().is_ok());
 
@@ -123,7 +123,7 @@ async fn an_object_that_cannot_be_decrypted_is_not_replaced_and_comes_back() {
         }
     });
     assert_eq!(names, ["b"]);
-    let mut watcher = f.secrets.watch(Request::new(Start::After(f.cache.revision()))).await.unwrap();
+    let mut watcher = f.secrets.watch(WatchOptions::new(Start::After(f.cache.revision()))).await.unwrap();
 
     f.seals.answers.store(true, Ordering::SeqCst);
     f.until_readable("a").await;
@@ -151,7 +151,7 @@ async fn a_type_that_waits_for_a_key_lags_alone() {
     let f = Fixture::new(Vec::new()).await;
     f.seals.answers.store(true, Ordering::SeqCst);
     f.seals.delay.store(400, Ordering::SeqCst);
-    let mut watcher = f.secrets.watch(Request::new(Start::After(f.cache.revision()))).await.unwrap();
+    let mut watcher = f.secrets.watch(WatchOptions::new(Start::After(f.cache.revision()))).await.unwrap();
     f.cache.commit(f.put("before")).await.unwrap();
     let begin = Instant::now();
     f.raw.commit(foreign("other", "a", "secret")).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_type_that_waits_for_a_key_lags_alone() {
 async fn a_type_whose_key_does_not_come_goes_on_without_the_object() {
     let f = Fixture::new(Vec::new()).await;
     f.cache.commit(f.put("a")).await.unwrap();
-    let mut watcher = f.secrets.watch(Request::new(Start::After(f.cache.revision()))).await.unwrap();
+    let mut watcher = f.secrets.watch(WatchOptions::new(Start::After(f.cache.revision()))).await.unwrap();
     f.raw.commit(foreign("other", "a", "newer")).await.unwrap();
     f.cache.commit(f.put("b")).await.unwrap();
     assert!(f.secrets.get("n", "b", Freshness::MostRecent).await.unwrap().is_some());

@@ -6,8 +6,8 @@ mod common;
 
 use bytes::Bytes;
 use cache::{
-    Change, Error, Filter, Freshness, Mode, Options,
-    watch::{self, Delivery, Request, Start},
+    CacheOptions, Change, Error, Filter, Freshness, Mode,
+    watch::{self, Delivery, Start, WatchOptions},
 };
 use common::{Backing, FORM, Fixture, Item, fields, labels, node_json, pod, text, texts};
 use std::{
@@ -44,12 +44,12 @@ mod on_sparse {
     }
 }
 
-fn after(revision: u64) -> Request {
-    Request::new(Start::After(Revision(revision)))
+fn after(revision: u64) -> WatchOptions {
+    WatchOptions::new(Start::After(Revision(revision)))
 }
 
 async fn fixture(backing: Backing) -> Fixture {
-    Fixture::new(backing, Options::default()).await
+    Fixture::new(backing, CacheOptions::default()).await
 }
 
 async fn unique(backing: Backing) {
@@ -117,7 +117,7 @@ async fn ordered(backing: Backing) {
 /// A watcher that reads while many write, with a log so small that it is left behind again and again, misses
 /// nothing.
 async fn reliable(backing: Backing) {
-    let f = Fixture::new(backing, Options { log_bytes: 20_000, ..Options::default() }).await;
+    let f = Fixture::new(backing, CacheOptions { log_bytes: 20_000, ..CacheOptions::default() }).await;
     let watchers = [Filter::all(), Filter::namespace("n1"), fields("spec.nodeName=x"), labels("app=a")];
     let mut watching = Vec::new();
     for filter in watchers {
@@ -223,7 +223,7 @@ async fn resumable(backing: Backing) {
 
 async fn resumable_after_a_restart(backing: Backing) {
     for replay in [0, 3, 20_000] {
-        let options = Options { replay, ..Options::default() };
+        let options = CacheOptions { replay, ..CacheOptions::default() };
         let f = fixture(backing).await;
         for name in ["a", "b", "c"] {
             f.put(pod("n", name).app("x")).await;
@@ -253,7 +253,7 @@ async fn bookmarkable(backing: Backing) {
     for filter in
         [Filter::all(), Filter::namespace("n"), Filter::namespace("other"), fields("spec.nodeName=q")]
     {
-        let request = Request::new(Start::StreamingList(Freshness::MostRecent)).filter(filter);
+        let request = WatchOptions::new(Start::StreamingList(Freshness::MostRecent)).filter(filter);
         let mut watching = f.watch(request.with_bookmarks()).await;
         let bookmark = loop {
             if let Item::Bookmark { revision, .. } = watching.item().await.unwrap() {
@@ -267,7 +267,7 @@ async fn bookmarkable(backing: Backing) {
 }
 
 async fn bookmarks_are_periodic(backing: Backing) {
-    let options = Options { bookmark_interval: Duration::from_millis(40), ..Options::default() };
+    let options = CacheOptions { bookmark_interval: Duration::from_millis(40), ..CacheOptions::default() };
     let f = Fixture::new(backing, options).await;
     f.put(pod("n", "a")).await;
     let mut without = f.watch(after(1)).await;
@@ -366,12 +366,13 @@ async fn state_first(backing: Backing) {
         f.put(pod("n", name).app(if name == "c" { "db" } else { "web" })).await;
     }
     for freshness in [Freshness::MostRecent, Freshness::Any, Freshness::NotOlderThan(Revision(2))] {
-        let mut watching = f.watch(Request::new(Start::State(freshness)).filter(labels("app=web"))).await;
+        let mut watching =
+            f.watch(WatchOptions::new(Start::State(freshness)).filter(labels("app=web"))).await;
         assert_eq!(watching.watcher.revision(), None);
         assert_eq!(watching.take(2).await, ["ADDED n/a@2", "ADDED n/b@1"]);
         assert!(watching.is_quiet().await);
     }
-    let mut watching = f.watch(Request::new(Start::State(Freshness::MostRecent))).await;
+    let mut watching = f.watch(WatchOptions::new(Start::State(Freshness::MostRecent))).await;
     f.put(pod("n", "a")).await;
     assert_eq!(watching.take(4).await, ["ADDED n/a@2", "ADDED n/b@1", "ADDED n/c@3", "MODIFIED n/a@4"]);
 }
@@ -381,7 +382,7 @@ async fn streaming_list(backing: Backing) {
     for name in 0..600 {
         f.put(pod("n", &format!("p{name:03}"))).await;
     }
-    let request = || Request::new(Start::StreamingList(Freshness::MostRecent));
+    let request = || WatchOptions::new(Start::StreamingList(Freshness::MostRecent));
     let mut watching = f.watch(request().with_bookmarks()).await;
     let mut without_bookmarks = f.watch(request()).await;
     f.put(pod("n", "p000")).await;
@@ -390,7 +391,7 @@ async fn streaming_list(backing: Backing) {
     let items = watching.take(602).await;
     assert_eq!(items[0], "ADDED n/p000@1");
     assert_eq!(items[599..], ["ADDED n/p599@600", "BOOKMARK 600 InitialEventsEnd", "MODIFIED n/p000@601"]);
-    let early = Request::new(Start::StreamingList(Freshness::NotOlderThan(Revision(602))));
+    let early = WatchOptions::new(Start::StreamingList(Freshness::NotOlderThan(Revision(602))));
     let (watching, _) = tokio::join!(f.watch(early), async {
         tokio::time::sleep(Duration::from_millis(20)).await;
         f.put(pod("n", "p001")).await
@@ -410,7 +411,7 @@ async fn a_watch_from_a_future_revision_waits_for_it(backing: Backing) {
 }
 
 async fn a_watcher_older_than_the_log_reads_the_store_s_history(backing: Backing) {
-    let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
+    let f = Fixture::new(backing, CacheOptions { log_bytes: 0, ..CacheOptions::default() }).await;
     let mut slow = f.watch(after(0)).await;
     let mut set = f.watch(after(0).filter(fields("spec.nodeName=x"))).await;
     for round in 0..20 {
@@ -427,7 +428,7 @@ async fn a_watcher_older_than_the_log_reads_the_store_s_history(backing: Backing
 }
 
 async fn a_watcher_older_than_history_gets_too_old(backing: Backing) {
-    let f = Fixture::new(backing, Options { log_bytes: 0, ..Options::default() }).await;
+    let f = Fixture::new(backing, CacheOptions { log_bytes: 0, ..CacheOptions::default() }).await;
     let mut slow = f.watch(after(0)).await;
     for _ in 0..9 {
         f.put(pod("n", "a")).await;
@@ -443,7 +444,7 @@ async fn a_watcher_older_than_history_gets_too_old(backing: Backing) {
 async fn a_watch_older_than_the_history_retention_gets_too_old(backing: Backing) {
     let retention = Duration::from_millis(200);
     let stored = common::Stored::with_retention(backing, retention);
-    let f = Fixture::on(stored, Options { log_retention: retention, ..Options::default() }).await;
+    let f = Fixture::on(stored, CacheOptions { log_retention: retention, ..CacheOptions::default() }).await;
     f.put(pod("n", "a")).await;
     f.put(pod("n", "a")).await;
     assert_eq!(f.watch(after(0)).await.take(1).await, ["ADDED n/a@1"]);

@@ -21,7 +21,7 @@ pub struct Context {
     /// Tells people what the controller did.
     pub recorder: Recorder,
     /// What all controllers share.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<ControllerSettings>,
     /// What became of its work.
     pub counters: Arc<Counters>,
     /// In which it begins its steps.
@@ -35,7 +35,7 @@ pub type Authority = watch::Receiver<Arc<str>>;
 
 /// What all controllers share.
 #[derive(Clone)]
-pub struct Settings {
+pub struct ControllerSettings {
     /// What the quotas of namespaces are charged.
     pub quotas: Quotas,
     /// The authority by which clients verify the server.
@@ -51,7 +51,7 @@ impl Context {
     pub fn new(
         registry: &Arc<Registry>,
         controller: &Controller,
-        settings: Arc<Settings>,
+        settings: Arc<ControllerSettings>,
         counters: Arc<Counters>,
     ) -> Self {
         let identity = SystemIdentity::Controller(controller.account);

@@ -19,7 +19,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use auth::stored;
-use cache::watch::{Request, Start};
+use cache::watch::{Start, WatchOptions};
 use cache::{Cache, Change, Entry, Error, Filter, Freshness, Query, Resource};
 use object::time::Time;
 use schema::view::View as _;
@@ -171,7 +171,7 @@ impl Expiry {
 /// Waits until an event was written after a revision. Changes that are too many to be told one by one are
 /// changes.
 async fn changed(events: &Arc<Resource>, seen: Revision) -> Result<(), Error> {
-    let wait = async { events.watch(Request::new(Start::After(seen))).await?.next().await.map(drop) };
+    let wait = async { events.watch(WatchOptions::new(Start::After(seen))).await?.next().await.map(drop) };
     match wait.await {
         Err(Error::TooOld { .. }) => Ok(()),
         outcome => outcome,

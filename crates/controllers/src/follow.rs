@@ -1,6 +1,6 @@
 //! The changes of a resource type, as they happen.
 
-use cache::watch::{Request, Start, resubscribe_after};
+use cache::watch::{Start, WatchOptions, resubscribe_after};
 use cache::{Cache, Cursor, Error, Resource, Update};
 use std::sync::{Arc, Mutex, PoisonError};
 use tasks::{Ended, Name, Task};
@@ -52,7 +52,7 @@ async fn watch(
     resource: &Arc<Resource>,
     act: &Mutex<impl FnMut() + Send>,
 ) -> Result<(), Error> {
-    let mut watcher = resource.watch(Request::new(Start::After(cache.revision()))).await?;
+    let mut watcher = resource.watch(WatchOptions::new(Start::After(cache.revision()))).await?;
     loop {
         act.lock().unwrap_or_else(PoisonError::into_inner)();
         watcher.next().await?;

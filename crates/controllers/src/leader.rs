@@ -12,7 +12,7 @@
 use crate::{EventType, Recorder, Subject};
 use auth::SystemIdentity;
 use cache::Filter;
-use cache::watch::{Request, Start, Watcher};
+use cache::watch::{Start, WatchOptions, Watcher};
 use kinds::map_at;
 use object::time::MicroTime;
 use object::{Map, Value};
@@ -282,7 +282,7 @@ impl Election {
     async fn changed(&self) -> Option<Watcher> {
         let cache = self.client.registry().cache();
         let filter = Filter { name: Some(NAME.to_owned()), ..Filter::namespace(NAMESPACE) };
-        let request = Request::new(Start::After(cache.revision())).filter(filter);
+        let request = WatchOptions::new(Start::After(cache.revision())).filter(filter);
         cache.resource(PREFIX)?.watch(request).await.ok()
     }
 

@@ -46,7 +46,7 @@ mod volume_protection;
 
 pub use bootstrap_signer::CONTROLLER as BOOTSTRAP_SIGNER;
 pub use certificates::CertificateAuthority;
-pub use context::{Authority, Context, Settings};
+pub use context::{Authority, Context, ControllerSettings};
 pub use events::{EventType, Recorder, Subject};
 pub use leader::{Election, Leadership, Term};
 pub use selection::{Selection, Unknown};

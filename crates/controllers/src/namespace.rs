@@ -22,7 +22,7 @@ mod tests;
 use crate::follow::{From, follow};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
-use cache::watch::{Request, Start};
+use cache::watch::{Start, WatchOptions};
 use cache::{Entry, Filter, Resource, Update};
 use content::{Content, Left};
 use kinds::{map_at, object_meta};
@@ -178,7 +178,7 @@ async fn emptied(resource: &Arc<Resource>, namespace: &str) {
         if content::is_empty(&list) {
             return;
         }
-        let request = Request::new(Start::After(list.revision)).filter(Filter::namespace(namespace));
+        let request = WatchOptions::new(Start::After(list.revision)).filter(Filter::namespace(namespace));
         let watcher = match &mut watcher {
             Some(watcher) => watcher,
             none => match resource.watch(request).await {

@@ -23,7 +23,7 @@ use std::time::Duration;
 use crate::{EventType, Recorder, Subject};
 use allocation::{Owner, PortFault, Services, is_managed, owner};
 use auth::stored;
-use cache::watch::{self, Request, Start};
+use cache::watch::{self, Start, WatchOptions};
 use cache::{Cache, Cursor, Entry, Resource, Update};
 use object::Map;
 use registry::Client;
@@ -111,7 +111,7 @@ impl Repair {
     /// Repairs, until changes cannot be followed from where they were.
     async fn follow(&mut self, cache: &Cache) -> Result<(), cache::Error> {
         let watch = async |resource: &Arc<Resource>| {
-            resource.watch(Request::new(Start::After(cache.revision()))).await
+            resource.watch(WatchOptions::new(Start::After(cache.revision()))).await
         };
         let mut objects = watch(self.objects.resource()).await?;
         let mut addresses = watch(self.addresses.resource()).await?;
@@ -405,7 +405,7 @@ mod tests {
 
     impl Server {
         async fn on(store: Arc<Memory>) -> Self {
-            let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default());
+            let cache = Cache::open(store, registry::specs().unwrap(), cache::CacheOptions::default());
             let cache = Arc::new(cache.await.unwrap());
             let config = Config {
                 range: AddressRange::parse("10.0.0.0/24").unwrap(),

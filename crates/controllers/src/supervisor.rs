@@ -1,6 +1,6 @@
 //! Runs controllers, and starts those again that fail.
 
-use crate::{CONTROLLERS, Context, Controller, Leadership, Selection, Settings};
+use crate::{CONTROLLERS, Context, Controller, ControllerSettings, Leadership, Selection};
 use registry::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// The selected controllers.
-    pub fn new(registry: &Arc<Registry>, selection: &Selection, settings: Settings) -> Self {
+    pub fn new(registry: &Arc<Registry>, selection: &Selection, settings: ControllerSettings) -> Self {
         let settings = Arc::new(settings);
         let selected = CONTROLLERS.iter().filter(|controller| selection.runs(controller));
         let context = |controller: &'static Controller| {

@@ -1,6 +1,6 @@
 //! A registry over a store in memory, in which controllers run.
 
-use crate::{Context, Controller, Counters, Settings};
+use crate::{Context, Controller, ControllerSettings, Counters};
 use admission::plugins::{Builtin as _, Gates, NamespaceLifecycle, Parts, ResourceQuota, Shared};
 use admission::{Chain, Plugin};
 use auth::jwt::SigningKey;
@@ -23,7 +23,7 @@ pub(crate) struct Fixture {
     pub(crate) cache: Arc<Cache>,
     /// Changes the authority of the server.
     pub(crate) authority: watch::Sender<Arc<str>>,
-    settings: Arc<Settings>,
+    settings: Arc<ControllerSettings>,
 }
 
 /// A controller that runs until this is dropped.
@@ -49,14 +49,14 @@ impl Fixture {
         authorizer: Authorizer,
         more: Vec<Box<dyn Plugin>>,
     ) -> Self {
-        let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default());
+        let cache = Cache::open(store, registry::specs().unwrap(), cache::CacheOptions::default());
         let cache = Arc::new(cache.await.unwrap());
         let shared = Shared::new(&cache, Gates::default()).unwrap();
         let plugin = ResourceQuota::make(&Parts {
             cache: &cache,
             authorizer: &authorizer,
             shared: &shared,
-            settings: admission::plugins::Settings::default(),
+            settings: admission::plugins::PluginSettings::default(),
             configuration: None,
         });
         let plugins: [Box<dyn Plugin>; 2] = [
@@ -74,7 +74,7 @@ impl Fixture {
         shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
         let client = Client::new(registry, SystemIdentity::ApiServer, "test");
         let (authority, receiver) = watch::channel(Self::AUTHORITY.into());
-        let settings = Settings {
+        let settings = ControllerSettings {
             quotas: shared.quotas,
             authority: receiver,
             signing_authority: None,
@@ -84,7 +84,7 @@ impl Fixture {
     }
 
     /// Changes what all controllers share, before the first is started.
-    pub(crate) fn change_settings(&mut self, change: impl FnOnce(&mut Settings)) {
+    pub(crate) fn change_settings(&mut self, change: impl FnOnce(&mut ControllerSettings)) {
         change(Arc::get_mut(&mut self.settings).unwrap());
     }
 

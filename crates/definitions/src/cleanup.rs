@@ -5,7 +5,7 @@ use crate::conditions::{self, Condition};
 use crate::definition::{FINALIZER, conditions_of};
 use crate::kind::{Sources, kind_of};
 use crate::{GROUP, RESOURCE};
-use cache::watch::{Request, Start};
+use cache::watch::{Start, WatchOptions};
 use cache::{Filter, Freshness, Query, Resource};
 use kinds::object_meta;
 use object::{Map, Text, Value};
@@ -160,7 +160,7 @@ async fn delete_instances(
 async fn emptied(client: &Client, resource: &Arc<Resource>) -> Result<(), cache::Error> {
     loop {
         let start = Start::After(client.registry().cache().revision());
-        let mut watcher = resource.watch(Request::new(start)).await?;
+        let mut watcher = resource.watch(WatchOptions::new(start)).await?;
         while !resource.is_empty() {
             match watcher.next().await {
                 Err(cache::Error::TooOld { .. }) => break,

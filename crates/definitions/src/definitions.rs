@@ -19,7 +19,7 @@ use crate::handled::Handled;
 use crate::kind::{self, Sources, kind_of};
 use crate::names::Taken;
 use auth::SystemIdentity;
-use cache::watch::{Request, Start, resubscribe_after};
+use cache::watch::{Start, WatchOptions, resubscribe_after};
 use cache::{Cursor, Entry, Update};
 use kinds::{NonStructural, object_meta};
 use object::{Map, Text, Value};
@@ -190,7 +190,7 @@ impl Definitions {
     /// Looks at definitions, until changes cannot be followed from where they were.
     async fn follow(&mut self) -> Result<(), cache::Error> {
         let start = Start::After(self.registry.cache().revision());
-        let mut watcher = self.sources.definitions.watch(Request::new(start)).await?;
+        let mut watcher = self.sources.definitions.watch(WatchOptions::new(start)).await?;
         loop {
             self.advance();
             while let Some(name) = self.due.pop_first() {

@@ -17,7 +17,7 @@ use schema::view::{Items, View as _};
 use schema::views::apiserver::v1::{EncryptionConfiguration, KMSConfiguration, Key, ProviderConfiguration};
 use zeroize::Zeroizing;
 
-use crate::provider::Kind;
+use crate::provider::ProviderKind;
 use crate::resource::GroupResource;
 
 const VERSION: &str = "apiserver.config.k8s.io/v1";
@@ -48,7 +48,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) enum Provider {
     Identity,
-    Keys(Kind, Vec<NamedKey>),
+    Keys(ProviderKind, Vec<NamedKey>),
     KmsV1,
     Kms { name: String, socket: String, timeout: Duration },
 }
@@ -118,11 +118,11 @@ fn provider(provider: ProviderConfiguration<'_>) -> Option<Provider> {
         });
     }
     let (kind, keys) = if let Some(aes) = provider.aesgcm() {
-        (Kind::AesGcm, aes.keys())
+        (ProviderKind::AesGcm, aes.keys())
     } else if let Some(aes) = provider.aescbc() {
-        (Kind::AesCbc, aes.keys())
+        (ProviderKind::AesCbc, aes.keys())
     } else if let Some(secretbox) = provider.secretbox() {
-        (Kind::Secretbox, secretbox.keys())
+        (ProviderKind::Secretbox, secretbox.keys())
     } else {
         return provider.identity().map(|_| Provider::Identity);
     };

@@ -87,7 +87,7 @@ impl fmt::Debug for Decrypted {
 
 /// How the configuration is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct LoadOptions {
     /// `--encryption-provider-config-automatic-reload`: the file is read again when it changes. One that
     /// cannot be used, or whose plugins are not healthy, is logged, and what was there before stays.
     pub automatic_reload: bool,
@@ -102,13 +102,13 @@ pub struct Encryption {
 /// What follows the file.
 pub(crate) struct Shared {
     current: RwLock<Arc<Loaded>>,
-    options: Options,
+    options: LoadOptions,
 }
 
 impl Encryption {
     /// Nothing is encrypted.
     pub fn none() -> Self {
-        Self::with(Loaded::default(), Options::default())
+        Self::with(Loaded::default(), LoadOptions::default())
     }
 
     /// Reads the file of `--encryption-provider-config`.
@@ -116,13 +116,13 @@ impl Encryption {
     /// KMS plugins are called once before this returns, and from then on by tasks of the runtime, which end
     /// with the last clone. A plugin that does not answer is no error: its values cannot be written or read
     /// until it does. Must not be called on the only thread of that runtime.
-    pub fn load(path: &Path, options: Options, runtime: &Handle) -> Result<Self, Error> {
+    pub fn load(path: &Path, options: LoadOptions, runtime: &Handle) -> Result<Self, Error> {
         Self::load_with(path, options, runtime, Timing::default(), reload::Timing::default())
     }
 
     fn load_with(
         path: &Path,
-        options: Options,
+        options: LoadOptions,
         runtime: &Handle,
         timing: Timing,
         reload_timing: reload::Timing,
@@ -148,7 +148,7 @@ impl Encryption {
         Ok(encryption)
     }
 
-    fn with(loaded: Loaded, options: Options) -> Self {
+    fn with(loaded: Loaded, options: LoadOptions) -> Self {
         let current = RwLock::new(Arc::new(loaded));
         Self { shared: Arc::new(Shared { current, options }) }
     }

@@ -52,7 +52,7 @@ enum Cipher {
 
 /// The kinds of providers with keys of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProviderKind {
     AesGcm,
     AesCbc,
     Secretbox,
@@ -119,22 +119,22 @@ impl Provider {
 impl KeyRing {
     /// Keys by name. A key of a length that the cipher does not take is an error.
     pub(crate) fn new<'a>(
-        kind: Kind,
+        kind: ProviderKind,
         keys: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<Self, Error> {
         let keys = keys.into_iter().map(|(name, key)| {
             let cipher = match kind {
-                Kind::AesGcm => Cipher::Gcm(Gcm::new(key)?),
-                Kind::AesCbc => Cipher::Cbc(Box::new(Cbc::new(key)?)),
-                Kind::Secretbox => Cipher::Secretbox(Secretbox::new(key)?),
+                ProviderKind::AesGcm => Cipher::Gcm(Gcm::new(key)?),
+                ProviderKind::AesCbc => Cipher::Cbc(Box::new(Cbc::new(key)?)),
+                ProviderKind::Secretbox => Cipher::Secretbox(Secretbox::new(key)?),
             };
             Ok(NamedKey { prefix: format!("{name}:").into_bytes(), cipher })
         });
         let keys = keys.collect::<Result<_, Error>>()?;
         let (prefix, shown): (&[u8], _) = match kind {
-            Kind::AesGcm => (b"k8s:enc:aesgcm:v1:", "AES"),
-            Kind::AesCbc => (b"k8s:enc:aescbc:v1:", "AES"),
-            Kind::Secretbox => (b"k8s:enc:secretbox:v1:", "Secretbox"),
+            ProviderKind::AesGcm => (b"k8s:enc:aesgcm:v1:", "AES"),
+            ProviderKind::AesCbc => (b"k8s:enc:aescbc:v1:", "AES"),
+            ProviderKind::Secretbox => (b"k8s:enc:secretbox:v1:", "Secretbox"),
         };
         Ok(Self { prefix, shown, keys })
     }

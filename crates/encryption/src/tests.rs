@@ -43,7 +43,7 @@ impl Given {
 
     /// Has to be called on a runtime.
     fn load(&self) -> Encryption {
-        Encryption::load(&self.path(), Options::default(), &Handle::current()).unwrap()
+        Encryption::load(&self.path(), LoadOptions::default(), &Handle::current()).unwrap()
     }
 
     fn secrets(&self) -> Transform {

@@ -10,7 +10,7 @@ use testkit::http::{Connection, Error, Head, Target};
 
 use crate::compare::{find, same};
 use crate::normal::{Variables, normal, normal_text};
-use crate::scenario::{Impersonated, Request};
+use crate::scenario::{Impersonated, RecordedRequest};
 
 /// How long an answer may take; streams have times of their own.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -51,7 +51,11 @@ impl<'a> Client<'a> {
     }
 
     /// Performs a step's request.
-    pub(crate) fn perform(&mut self, request: &Request, variables: &Variables) -> Result<Answer, Error> {
+    pub(crate) fn perform(
+        &mut self,
+        request: &RecordedRequest,
+        variables: &Variables,
+    ) -> Result<Answer, Error> {
         let line = variables.fill(&request.line);
         let (method, path) = line.split_once(' ').unwrap_or((&line, "/"));
         let path = escaped(path);
@@ -91,7 +95,7 @@ impl<'a> Client<'a> {
 
     fn headers(
         &self,
-        request: &Request,
+        request: &RecordedRequest,
         variables: &Variables,
         body: Option<&[u8]>,
     ) -> Vec<(String, String)> {

@@ -26,7 +26,7 @@ controllers off.
 ";
 
 fn main() -> ExitCode {
-    let outcome = Options::read(std::env::args().skip(1)).and_then(|options| match options {
+    let outcome = ReplayOptions::read(std::env::args().skip(1)).and_then(|options| match options {
         Some(options) => options.run(),
         None => say(HELP).map(|()| ExitCode::SUCCESS),
     });
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     })
 }
 
-struct Options {
+struct ReplayOptions {
     files: Vec<PathBuf>,
     server: Option<String>,
     token: Option<String>,
@@ -47,7 +47,7 @@ struct Options {
     waiting: Option<PathBuf>,
 }
 
-impl Options {
+impl ReplayOptions {
     /// None when help was asked for.
     fn read(mut words: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
         let mut options = Self {

@@ -84,7 +84,7 @@ pub struct Scenario {
 pub(crate) enum Step {
     /// In seconds.
     Sleep(f64),
-    Request(Box<Request>),
+    Request(Box<RecordedRequest>),
 }
 
 impl TryFrom<Box<RawValue>> for Step {
@@ -106,7 +106,7 @@ impl TryFrom<Box<RawValue>> for Step {
 /// One request and its recorded answer.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Request {
+pub(crate) struct RecordedRequest {
     /// Method and path. `{ns}` is the scenario's namespace, `{run}` a word unique to the run.
     #[serde(rename = "do")]
     pub(crate) line: String,

@@ -21,7 +21,7 @@ use schema::json;
 use crate::authorization;
 use crate::certificates::Loaded;
 use crate::oidc;
-use crate::options::{Options, ProxyOptions, TokenWebhookOptions};
+use crate::options::{ProxyOptions, ServerOptions, TokenWebhookOptions};
 use crate::reload;
 
 /// Why a configuration of access cannot be used.
@@ -65,7 +65,7 @@ pub(crate) struct AuthorityFiles {
 }
 
 impl AuthorityFiles {
-    pub(crate) fn read(options: &Options) -> Result<Self, Error> {
+    pub(crate) fn read(options: &ServerOptions) -> Result<Self, Error> {
         Ok(Self {
             client: options.client_ca_file.as_deref().map(read).transpose()?,
             proxy: options.proxy.client_ca_file.as_deref().map(read).transpose()?,
@@ -105,7 +105,7 @@ pub(crate) fn json_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String 
 /// token, `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens, issuers,
 /// webhooks.
 pub(crate) fn authenticators(
-    options: &Options,
+    options: &ServerOptions,
     files: &AuthorityFiles,
     loaded: &Loaded,
     cache: &Cache,
@@ -180,14 +180,14 @@ fn token_webhook(
 
 /// The authorities that the TLS handshake names, so that clients choose a fitting certificate. Where
 /// authorities come from files, which can change, it names none, and clients show what they have.
-pub(crate) fn announced_authorities(options: &Options, own: &str) -> String {
+pub(crate) fn announced_authorities(options: &ServerOptions, own: &str) -> String {
     let is_given = options.client_ca_file.is_some() || options.proxy.client_ca_file.is_some();
     if is_given { String::new() } else { own.to_owned() }
 }
 
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do
 /// everything.
-fn anonymous(options: &Options) -> Anonymous {
+fn anonymous(options: &ServerOptions) -> Anonymous {
     let is_open = authorization::modes(options).any(|mode| mode == "AlwaysAllow");
     match options.anonymous {
         Some(false) => Anonymous::Refused,
@@ -299,9 +299,9 @@ mod tests {
 
     #[test]
     fn anonymous_requests_are_refused_where_everybody_may_do_everything() {
-        assert_eq!(anonymous(&Options::default()), Anonymous::Allowed);
-        assert_eq!(anonymous(&Options::with_modes(&["RBAC", "AlwaysAllow"])), Anonymous::Refused);
-        let refused = Options { anonymous: Some(false), ..Options::default() };
+        assert_eq!(anonymous(&ServerOptions::default()), Anonymous::Allowed);
+        assert_eq!(anonymous(&ServerOptions::with_modes(&["RBAC", "AlwaysAllow"])), Anonymous::Refused);
+        let refused = ServerOptions { anonymous: Some(false), ..ServerOptions::default() };
         assert_eq!(anonymous(&refused), Anonymous::Refused);
     }
 

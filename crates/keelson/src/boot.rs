@@ -481,7 +481,8 @@ mod testing {
     /// A registry over memory, with two namespaces.
     pub(super) async fn registry() -> Arc<Registry> {
         let specs = registry::specs().unwrap();
-        let cache = cache::Cache::open(Arc::new(Memory::default()), specs, cache::Options::default()).await;
+        let cache =
+            cache::Cache::open(Arc::new(Memory::default()), specs, cache::CacheOptions::default()).await;
         let cache = Arc::new(cache.unwrap());
         let config = registry::Config::new(&cache).unwrap();
         let registry = Arc::new(Registry::new(cache, config).unwrap());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::data_dir::DataDir;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use controllers::CertificateAuthority;
 use kinds::x509::SigningRequest;
 use pki::{ADMIN_USER, Kubeconfig, Names, Order, Pair, Pki, ServiceAccountKey, Signer, Token};
@@ -148,7 +148,10 @@ impl Certificates {
 
     /// The authority that signs certificate signing requests: the given one, or that of the data directory.
     /// `None` if only certificates of other authorities are given, whose keys are not known.
-    pub(crate) fn cluster_authority(&self, options: &Options) -> Result<Option<ClusterAuthority>, Error> {
+    pub(crate) fn cluster_authority(
+        &self,
+        options: &ServerOptions,
+    ) -> Result<Option<ClusterAuthority>, Error> {
         let given = options.signing.certificate.clone().zip(options.signing.key.clone());
         let authority = match given {
             Some((certificate, key)) => ClusterAuthority::Given(Files { certificate, key }),

@@ -97,8 +97,11 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn components_are_asked_over_https_without_proof_of_who_they_are() {
-        let cache =
-            Cache::open(Arc::new(Memory::default()), registry::specs().unwrap(), cache::Options::default());
+        let cache = Cache::open(
+            Arc::new(Memory::default()),
+            registry::specs().unwrap(),
+            cache::CacheOptions::default(),
+        );
         let mut components = LocalComponents::new(&Arc::new(cache.await.unwrap()));
         let folder = testkit::Folder::new().unwrap();
         let pair = Authority::new().unwrap().issue(&["another"]).unwrap();

@@ -16,7 +16,7 @@ mod service_accounts;
 mod table;
 pub(crate) mod value;
 
-use crate::options::{Options, Show};
+use crate::options::{ServerOptions, Show};
 
 pub(crate) use runtime_config::RuntimeConfig;
 pub(crate) use value::switch;
@@ -26,7 +26,7 @@ pub(crate) struct Flag {
     pub(crate) name: &'static str,
     pub(crate) group: Group,
     pub(crate) kind: ValueType,
-    /// As `--help` shows it; the default itself is in [`Options::default`].
+    /// As `--help` shows it; the default itself is in [`ServerOptions::default`].
     pub(crate) default: &'static str,
     pub(crate) help: &'static str,
     pub(crate) effect: Effect,
@@ -35,7 +35,7 @@ pub(crate) struct Flag {
 /// The effect of a flag.
 pub(crate) enum Effect {
     /// Changes the options.
-    Set(fn(&mut Options, &str) -> Result<(), String>),
+    Set(fn(&mut ServerOptions, &str) -> Result<(), String>),
     /// None yet: it is accepted with a warning, so that an existing command line works.
     Later,
 }
@@ -143,7 +143,7 @@ fn hint(suggestion: &Option<&'static str>) -> String {
 /// A parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parsed {
-    pub(crate) options: Options,
+    pub(crate) options: ServerOptions,
     /// The flags that were given and have no effect yet, each once.
     pub(crate) without_effect: Vec<&'static str>,
     /// Warnings to log after the logger has started.
@@ -152,7 +152,8 @@ pub(crate) struct Parsed {
 
 /// Parses the arguments after the program's name.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parsed, Error> {
-    let mut parsed = Parsed { options: Options::default(), without_effect: Vec::new(), warnings: Vec::new() };
+    let mut parsed =
+        Parsed { options: ServerOptions::default(), without_effect: Vec::new(), warnings: Vec::new() };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let argument = Argument::split(&argument)?;

@@ -38,7 +38,7 @@ pub(crate) enum Error {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Options {
+struct KubeconfigOptions {
     user: String,
     groups: Vec<String>,
     data_dir: PathBuf,
@@ -74,8 +74,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<String, Error> {
     }
 }
 
-fn parse(arguments: &[String]) -> Result<Options, Error> {
-    let mut options = Options {
+fn parse(arguments: &[String]) -> Result<KubeconfigOptions, Error> {
+    let mut options = KubeconfigOptions {
         user: String::new(),
         groups: Vec::new(),
         data_dir: "./keelson-data".into(),

@@ -18,7 +18,7 @@ use tasks::{Ended, Name, Task};
 use tokio::time::{Instant, sleep};
 
 use crate::authentication::{Error, read};
-use crate::options::{OidcOptions, Options};
+use crate::options::{OidcOptions, ServerOptions};
 use crate::reload;
 
 /// How often it is asked whether new issuers are ready.
@@ -36,7 +36,7 @@ pub(crate) struct Started {
 
 /// The issuers of the flags or of a file, which is read again when it changes. `audiences` are those of the
 /// server.
-pub(crate) fn start(options: &Options, audiences: &[String]) -> Result<Started, Error> {
+pub(crate) fn start(options: &ServerOptions, audiences: &[String]) -> Result<Started, Error> {
     let rules = Rules {
         disallowed: options.service_accounts.issuers(),
         may_configure_anonymous: options.gates.anonymous_config,

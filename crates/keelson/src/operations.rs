@@ -25,7 +25,7 @@ use progress::Progress;
 use source::Source;
 use store::Key;
 
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::{data_dir, flags, storage};
 
 /// A command.
@@ -33,7 +33,7 @@ pub(crate) struct Command {
     name: &'static str,
     help: &'static str,
     own: &'static [Own],
-    run: fn(&Arguments, &Options) -> Result<String, Error>,
+    run: fn(&Arguments, &ServerOptions) -> Result<String, Error>,
 }
 
 const COMMANDS: &[Command] = &[

@@ -13,7 +13,7 @@ use crate::flags::RuntimeConfig;
 
 /// The options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct ServerOptions {
     pub(crate) data_dir: PathBuf,
     pub(crate) bind_address: IpAddr,
     pub(crate) secure_port: u16,
@@ -33,10 +33,10 @@ pub(crate) struct Options {
     pub(crate) advertise_address: Option<IpAddr>,
     pub(crate) external_hostname: Option<String>,
     pub(crate) services: ServiceOptions,
-    /// The value of `--runtime-config`; [`Options::selection`] is its meaning.
+    /// The value of `--runtime-config`; [`ServerOptions::selection`] is its meaning.
     pub(crate) runtime_config: RuntimeConfig,
     pub(crate) selection: registry::Selection,
-    /// The values of `--feature-gates`; [`Options::gates`] is their meaning.
+    /// The values of `--feature-gates`; [`ServerOptions::gates`] is their meaning.
     pub(crate) feature_gates: Vec<String>,
     pub(crate) gates: Gates,
     pub(crate) priority_and_fairness: bool,
@@ -195,7 +195,7 @@ pub(crate) struct AdmissionOptions {
     pub(crate) disabled: Option<Vec<String>>,
     pub(crate) config_file: Option<PathBuf>,
     /// What other flags and gates say about plugins.
-    pub(crate) settings: admission::plugins::Settings,
+    pub(crate) settings: admission::plugins::PluginSettings,
 }
 
 /// The flags `--authorization-webhook-*`, as far as they were given.
@@ -276,7 +276,7 @@ impl Default for ServiceAccountOptions {
     }
 }
 
-impl Options {
+impl ServerOptions {
     /// The audiences of the server: those given, or its issuers.
     pub(crate) fn audiences(&self) -> Vec<String> {
         if self.audiences.is_empty() { self.service_accounts.issuers() } else { self.audiences.clone() }
@@ -409,7 +409,7 @@ pub(crate) enum Show {
 }
 
 #[cfg(test)]
-impl Options {
+impl ServerOptions {
     /// The usual options with these authorization modes.
     pub(crate) fn with_modes(modes: &[&str]) -> Self {
         let modes = modes.iter().map(|mode| (*mode).to_owned()).collect();
@@ -418,7 +418,7 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             data_dir: PathBuf::from("./keelson-data"),

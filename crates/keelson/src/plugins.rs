@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use admission::Chain;
-use admission::plugins::{PLUGINS, Parts, Row, Settings, Shared, WITHOUT_EFFECT};
+use admission::plugins::{PLUGINS, Parts, PluginSettings, Row, Shared, WITHOUT_EFFECT};
 use auth::Authorizer;
 use cache::Cache;
 use object::{Map, Value};
@@ -13,7 +13,7 @@ use schema::views::apiserver::v1::AdmissionConfiguration;
 use schema::{Limits, Shape, config_file, yaml};
 
 use crate::authentication::{Error, read};
-use crate::options::{AdmissionOptions, Options};
+use crate::options::{AdmissionOptions, ServerOptions};
 
 const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1alpha1"];
 
@@ -22,7 +22,7 @@ const UNVERSIONED: [(&str, &str); 2] =
     [("ImagePolicyWebhook", "imagePolicy"), ("PodNodeSelector", "podNodeSelectorPluginConfig")];
 
 /// What plugins share with the rest of the server.
-pub(crate) fn shared(options: &Options, cache: &Cache) -> Result<Shared, Error> {
+pub(crate) fn shared(options: &ServerOptions, cache: &Cache) -> Result<Shared, Error> {
     Shared::new(cache, options.gates.admission).map_err(|why| Error::Plugin { name: "ResourceQuota", why })
 }
 
@@ -33,13 +33,13 @@ pub(crate) fn is_known(name: &str) -> bool {
 
 /// The plugins that are on, in their order.
 pub(crate) fn chain(
-    options: &Options,
+    options: &ServerOptions,
     cache: &Cache,
     authorizer: &Authorizer,
     shared: &Shared,
 ) -> Result<Chain, Error> {
     let AdmissionOptions { config_file, settings, .. } = &options.admission;
-    let settings = Settings { gates: options.gates.admission, ..*settings };
+    let settings = PluginSettings { gates: options.gates.admission, ..*settings };
     let configurations = match config_file {
         Some(path) => configurations(path)?,
         None => BTreeMap::new(),

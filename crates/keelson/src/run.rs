@@ -34,7 +34,7 @@ use crate::control::{self, Control};
 use crate::data_dir::{self, DataDir};
 use crate::health;
 use crate::kubelets;
-use crate::options::{LogFormat, Options, ServiceOptions};
+use crate::options::{LogFormat, ServerOptions, ServiceOptions};
 use crate::plugins;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
 use crate::storage::{self, Stores};
@@ -94,7 +94,7 @@ pub(crate) fn build() -> Info {
 }
 
 /// Serves until a signal stops it. `begin` is the start time of the process.
-pub(crate) fn run(options: &Options, begin: Instant) -> Result<Ending, Error> {
+pub(crate) fn run(options: &ServerOptions, begin: Instant) -> Result<Ending, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;
     let ending = runtime.block_on(serve(options, begin));
     // Does not wait for blocking tasks, such as one that reads a certificate.
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options, begin: Instant) -> Result<Ending, Error> {
     ending
 }
 
-async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
+async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error> {
     let lifecycle = Lifecycle::new();
     stop_on_signals(&lifecycle)?;
 
@@ -225,7 +225,7 @@ async fn serve(options: &Options, begin: Instant) -> Result<Ending, Error> {
     {
         let registry = registry.clone();
         let signing_authority = certificates.cluster_authority(options)?;
-        let settings = controllers::Settings {
+        let settings = controllers::ControllerSettings {
             quotas: shared.quotas,
             authority: authority_receiver,
             signing_authority: signing_authority
@@ -313,7 +313,7 @@ async fn withdraw(registry: &Arc<Registry>, values: &SystemValues) {
 }
 
 /// What gives addresses and node ports to services.
-fn services(options: &Options, cache: &Cache, record: Option<PortRecord>) -> Result<Services, Error> {
+fn services(options: &ServerOptions, cache: &Cache, record: Option<PortRecord>) -> Result<Services, Error> {
     let ServiceOptions { range, secondary_range, node_ports, .. } = options.services;
     let config = allocation::Config { range, secondary: secondary_range, ports: node_ports };
     let services = Services::new(cache, &config, record);
@@ -321,7 +321,7 @@ fn services(options: &Options, cache: &Cache, record: Option<PortRecord>) -> Res
 }
 
 /// What connects to the conversion webhooks of definitions.
-fn conversion_clients(options: &Options, cache: &Cache) -> Result<Clients, Error> {
+fn conversion_clients(options: &ServerOptions, cache: &Cache) -> Result<Clients, Error> {
     let find = |name: &str| cache.resource(name).ok_or_else(|| registry::Error::Missing(name.to_owned()));
     let endpoints =
         options.admission.settings.webhooks.endpoint_routing.then(|| find("endpoints")).transpose()?;
@@ -330,7 +330,7 @@ fn conversion_clients(options: &Options, cache: &Cache) -> Result<Clients, Error
 
 /// Makes the registry.
 fn registry(
-    options: &Options,
+    options: &ServerOptions,
     cache: Arc<Cache>,
     authenticators: Arc<Authenticators>,
     tokens: registry::TokenIssuing,
@@ -357,11 +357,11 @@ fn registry(
 }
 
 /// The cache keeps the changes of each type for as long as the store keeps its history.
-fn cache_options(options: &Options) -> cache::Options {
-    cache::Options { log_retention: options.retention, ..Default::default() }
+fn cache_options(options: &ServerOptions) -> cache::CacheOptions {
+    cache::CacheOptions { log_retention: options.retention, ..Default::default() }
 }
 
-fn api_config(options: &Options) -> api::ApiConfig {
+fn api_config(options: &ServerOptions) -> api::ApiConfig {
     api::ApiConfig {
         request_timeout: options.request_timeout,
         shortest_watch: options.shortest_watch,
@@ -371,7 +371,7 @@ fn api_config(options: &Options) -> api::ApiConfig {
 }
 
 /// The host and port that clients know the server by.
-fn external(options: &Options, advertise: IpAddr, port: u16) -> String {
+fn external(options: &ServerOptions, advertise: IpAddr, port: u16) -> String {
     match &options.external_hostname {
         Some(host) => format!("{host}:{port}"),
         None => SocketAddr::new(advertise, port).to_string(),
@@ -381,7 +381,7 @@ fn external(options: &Options, advertise: IpAddr, port: u16) -> String {
 /// What `cluster-info` tells new nodes: how to reach the server, and how to verify it. None if nobody would
 /// sign it.
 fn cluster_info(
-    options: &Options,
+    options: &ServerOptions,
     certificates: &Certificates,
     external: &str,
     authority: String,
@@ -406,13 +406,13 @@ fn advertised(bound: IpAddr) -> IpAddr {
     own.into_iter().find(usable).unwrap_or(bound)
 }
 
-fn given_files(options: &Options) -> Option<Files> {
+fn given_files(options: &ServerOptions) -> Option<Files> {
     let (certificate, key) = options.tls_cert_file.clone().zip(options.tls_private_key_file.clone())?;
     Some(Files { certificate, key })
 }
 
 /// The limits of the server, with no more connections than file descriptors.
-fn limits(options: &Options) -> Limits {
+fn limits(options: &ServerOptions) -> Limits {
     let mut limits =
         Limits { request: options.request_timeout, stalled: options.stall_timeout, ..Limits::default() };
     if let Some(streams) = options.streams {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use auth::SystemIdentity;
 use auth::jwt::{InvalidKey, KeySet, SigningKey};
-use auth::service_account::{Discovery, Issuer, LegacyUse, Objects, ServiceAccountTokens, Settings};
+use auth::service_account::{Discovery, Issuer, LegacyUse, Objects, ServiceAccountTokens, TokenSettings};
 use cache::Cache;
 use object::{Map, Value};
 use registry::{Address, Client, Registry, TokenIssuing};
@@ -13,7 +13,7 @@ use schema::Status;
 use schema::status::Reason;
 
 use crate::certificates::{self, Certificates};
-use crate::options::Options;
+use crate::options::ServerOptions;
 
 /// Why tokens cannot be issued or accepted.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ impl ServiceAccounts {
     /// Reads the keys, or takes that of the data directory. `external` is the address of the server for its
     /// clients.
     pub(crate) fn load(
-        options: &Options,
+        options: &ServerOptions,
         certificates: &Certificates,
         external: &str,
     ) -> Result<Self, Error> {
@@ -81,11 +81,11 @@ impl ServiceAccounts {
     /// The method that accepts tokens.
     pub(crate) fn authenticator(
         &self,
-        options: &Options,
+        options: &ServerOptions,
         cache: &Cache,
         last_uses: LastUses,
     ) -> Result<ServiceAccountTokens, Error> {
-        let settings = Settings {
+        let settings = TokenSettings {
             issuers: options.service_accounts.issuers(),
             keys: self.keys.clone(),
             audiences: options.audiences(),
@@ -159,7 +159,8 @@ mod tests {
 
     async fn registry() -> Arc<Registry> {
         let specs = registry::specs().unwrap();
-        let cache = Cache::open(Arc::new(Memory::default()), specs, cache::Options::default()).await.unwrap();
+        let cache =
+            Cache::open(Arc::new(Memory::default()), specs, cache::CacheOptions::default()).await.unwrap();
         let config = registry::Config::new(&cache).unwrap();
         Arc::new(Registry::new(Arc::new(cache), config).unwrap())
     }

@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use crate::boot::Peers;
 use crate::data_dir::{self, DataDir};
 use crate::health;
-use crate::options::{EncryptionOptions, Options, Storage};
+use crate::options::{EncryptionOptions, ServerOptions, Storage};
 use controllers::event_expiry;
 
 pub(crate) use clusters::{Cluster, Clusters, is_under};
@@ -66,7 +66,7 @@ pub(crate) struct Stores {
 
 impl Stores {
     /// Opens the stores that the options name. Needs the runtime, whose thread it blocks.
-    pub(crate) fn open(options: &Options, data_dir: &DataDir) -> Result<Self, Error> {
+    pub(crate) fn open(options: &ServerOptions, data_dir: &DataDir) -> Result<Self, Error> {
         let encryption = tokio::task::block_in_place(|| encryption(&options.encryption))?;
         let retention = options.retention;
         let alone = |store: Arc<dyn Store>| {
@@ -84,11 +84,11 @@ impl Stores {
         };
         match options.storage {
             Storage::Memory => {
-                let memory = Memory::new(store::memory::Options { retention, ..Default::default() });
+                let memory = Memory::new(store::memory::MemoryOptions { retention, ..Default::default() });
                 Ok(alone(Arc::new(memory)))
             }
             Storage::Embedded => {
-                let embedded = embedded::Options { retention, ..Default::default() };
+                let embedded = embedded::EmbeddedOptions { retention, ..Default::default() };
                 let store = tokio::task::block_in_place(|| Embedded::open(&data_dir.store(), embedded))?;
                 data_dir.store_was_opened()?;
                 Ok(alone(Arc::new(store)))
@@ -131,13 +131,13 @@ impl Stores {
     }
 
     /// The other servers on the main store, if there can be any; this one is at `own`.
-    pub(crate) fn peers(&self, options: &Options, own: IpAddr) -> Result<Option<Peers>, Error> {
+    pub(crate) fn peers(&self, options: &ServerOptions, own: IpAddr) -> Result<Option<Peers>, Error> {
         let store = self.records(Peers::RESOURCE);
         Ok(store.map(|store| Peers::new(store, &options.etcd.prefix, own)).transpose()?)
     }
 
     /// The record of node ports that the servers on the main store share, if there can be any.
-    pub(crate) fn port_record(&self, options: &Options) -> Result<Option<PortRecord>, Error> {
+    pub(crate) fn port_record(&self, options: &ServerOptions) -> Result<Option<PortRecord>, Error> {
         let store = self.records(PortRecord::RESOURCE);
         Ok(store.map(|store| PortRecord::new(store, &options.etcd.prefix)).transpose()?)
     }
@@ -153,7 +153,11 @@ impl Stores {
     }
 
     /// Opens the cache.
-    pub(crate) async fn cache(&self, options: &Options, settings: cache::Options) -> Result<Cache, Error> {
+    pub(crate) async fn cache(
+        &self,
+        options: &ServerOptions,
+        settings: cache::CacheOptions,
+    ) -> Result<Cache, Error> {
         let lives = |spec: Spec| match spec.prefix() {
             event_expiry::EVENTS if !options.event_ttl.is_zero() => spec.expiring(options.event_ttl),
             _ => spec,
@@ -176,7 +180,7 @@ impl Stores {
 
 /// Reads which resources are encrypted. Blocking.
 pub(crate) fn encryption(options: &EncryptionOptions) -> Result<Option<Encryption>, encryption::Error> {
-    let settings = encryption::Options { automatic_reload: options.automatic_reload };
+    let settings = encryption::LoadOptions { automatic_reload: options.automatic_reload };
     let load = |path: &PathBuf| Encryption::load(path, settings, &Handle::current());
     options.config.as_ref().map(load).transpose()
 }

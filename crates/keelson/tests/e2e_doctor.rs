@@ -108,7 +108,7 @@ fn put(store: &dyn Store, key: &str, value: Vec<u8>) {
 }
 
 fn open(folder: &Path) -> Embedded {
-    Embedded::open_existing(&folder.join("store"), embedded::Options::default()).unwrap()
+    Embedded::open_existing(&folder.join("store"), embedded::EmbeddedOptions::default()).unwrap()
 }
 
 #[test]
@@ -408,8 +408,12 @@ fn etcd_is_examined_and_repaired() {
     assert_eq!((code, findings(&found)), (0, vec![]), "{found}");
 
     let raw: Arc<dyn Store> = Arc::new(
-        etcd::Etcd::connect(etcd::Options { endpoints, prefix: "/registry/".into(), ..Default::default() })
-            .unwrap(),
+        etcd::Etcd::connect(etcd::EtcdOptions {
+            endpoints,
+            prefix: "/registry/".into(),
+            ..Default::default()
+        })
+        .unwrap(),
     );
     let envelope = etcd_server.value("/registry/serviceaccounts/team/default").unwrap().unwrap();
     put(&*raw, "/registry/configmaps/team/nonsense", SECRET.into());

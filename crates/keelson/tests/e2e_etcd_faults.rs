@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use serde_json::{Value, json};
-use store::{Follow, Kind, Revision, Store as _};
+use store::{ChangeKind, Follow, Revision, Store as _};
 use testkit::http::{Connection, Error, Target};
 use testkit::{Etcd, Proxy, ProxyMode, Server, Signal, TOKEN};
 
@@ -393,7 +393,7 @@ struct Observer {
 impl Observer {
     fn start(etcd: &Etcd, runtime: &tokio::runtime::Runtime) -> Self {
         let options =
-            store::etcd::Options { endpoints: etcd.endpoints(), window: 64 << 20, ..Default::default() };
+            store::etcd::EtcdOptions { endpoints: etcd.endpoints(), window: 64 << 20, ..Default::default() };
         let etcd = Arc::new(store::etcd::Etcd::connect(options).unwrap());
         let (events, reached) = (Arc::<Mutex<Vec<Event>>>::default(), Arc::<AtomicU64>::default());
         let follow = Follow::after(etcd.known_revision()).prefix(PREFIX).with_previous_values();
@@ -429,9 +429,9 @@ impl Observer {
 fn observed(event: &store::Event) -> Option<Event> {
     let name = str::from_utf8(event.key.as_bytes()).unwrap().strip_prefix(PREFIX)?.to_owned();
     let (kind, value) = match (event.kind, &event.previous) {
-        (Kind::Put, None) => ("ADDED", &event.value),
-        (Kind::Put, Some(_)) => ("MODIFIED", &event.value),
-        (Kind::Delete, previous) => ("DELETED", previous.as_ref()?.value.as_ref()?),
+        (ChangeKind::Put, None) => ("ADDED", &event.value),
+        (ChangeKind::Put, Some(_)) => ("MODIFIED", &event.value),
+        (ChangeKind::Delete, previous) => ("DELETED", previous.as_ref()?.value.as_ref()?),
     };
     let token = token_in(value.as_ref().unwrap());
     is_ours(&name).then(|| Event { revision: event.revision().0, name, kind, token })

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use kinds::{Action, Kind, Part, Scope, Storage, Verb, Version};
+use kinds::{Action, Kind, Scope, Storage, Verb, Version, WrittenPart};
 use serde_json::{Map, Value, json};
 use testkit::Server;
 
@@ -364,7 +364,7 @@ fn status_and_scale_are_parts_of_their_own() {
         let has_status = row.kind.subresource("status").is_some();
         ensure(has_status == row.fixture["status"].is_object(), || "its fixture needs a status".to_owned())?;
         let parts = row.kind.subresources.iter().filter(|part| match part.action {
-            Action::Part(part) => part == Part::Status,
+            Action::Part(part) => part == WrittenPart::Status,
             Action::Scale(_) => true,
             _ => false,
         });

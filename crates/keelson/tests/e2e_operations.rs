@@ -500,7 +500,7 @@ fn put(etcd: &Etcd, key: &str, value: &str) {
 
 /// Puts a value into the store of a data directory.
 fn commit(path: &Path, key: &str, value: bytes::Bytes) {
-    let store = Embedded::open(path, embedded::Options::default()).unwrap();
+    let store = Embedded::open(path, embedded::EmbeddedOptions::default()).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(store.commit(Change::put(Key::try_from(key).unwrap(), value))).unwrap();
 }
@@ -523,7 +523,7 @@ fn fill(path: &Path, count: u64, revision: u64) {
 
 /// The objects of a store, by key.
 fn entries(path: &Path) -> BTreeMap<String, (u64, Value)> {
-    let store = Embedded::open_existing(path, embedded::Options::default()).unwrap();
+    let store = Embedded::open_existing(path, embedded::EmbeddedOptions::default()).unwrap();
     let mut entries = BTreeMap::new();
     let visited = store.load(b"", None, &mut |entry| {
         let Entry { key, head, value } = entry.unwrap();

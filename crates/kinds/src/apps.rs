@@ -1,6 +1,6 @@
 //! The kinds of `apps`.
 
-use crate::core::pod_rules::Options;
+use crate::core::pod_rules::PodOptions;
 use crate::defaults::at;
 use crate::{Kind, checks, label_selector, template, workload};
 use object::field::{BadValue, Error, List, Path};
@@ -41,7 +41,7 @@ fn drop_terminating(new: &mut Map, old: &Map) {
 fn selector_and_template(
     selector: Option<LabelSelector<'_>>,
     template: PodTemplateSpec<'_>,
-    options: &Options,
+    options: &PodOptions,
     path: &Path<'_>,
 ) -> List {
     let (selector_path, template_path) = (path.child("selector"), path.child("template"));

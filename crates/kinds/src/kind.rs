@@ -276,7 +276,7 @@ impl Subresource {
         name: "status",
         verbs: Verb::READ_AND_CHANGE,
         body: SubresourceBody::Object,
-        action: Action::Part(Part::Status),
+        action: Action::Part(WrittenPart::Status),
         traffic: Traffic::Objects,
     };
     /// The scale subresource.
@@ -314,7 +314,7 @@ pub enum SubresourceBody {
 #[derive(Clone, Copy)]
 pub enum Action {
     /// Reads and changes a part of the object.
-    Part(Part),
+    Part(WrittenPart),
     /// Reads and changes the number of replicas.
     Scale(&'static ScalePaths),
     /// Binds a pod to a node.
@@ -344,7 +344,7 @@ pub enum Connect {
 
 /// A subresource whose writes change one part of the object and reset all other fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum WrittenPart {
     /// The status.
     Status,
     /// The finalizers of a namespace.

@@ -4,9 +4,9 @@
 //! definition. Code that serves requests uses only this form and does not distinguish the two.
 
 use crate::{
-    About, Action, Column, Connect, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Part,
-    Refusal, Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb,
-    Version,
+    About, Action, Column, Connect, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Refusal,
+    Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, Version,
+    WrittenPart,
 };
 use object::path::Element;
 use object::path_set::Set;
@@ -122,7 +122,7 @@ pub enum BodyType {
 #[derive(Clone)]
 pub enum SubresourceAction {
     /// Reads and changes a part of the object.
-    Part(Part),
+    Part(WrittenPart),
     /// Reads and changes the number of replicas.
     Scale(Arc<ScaleFields>),
     /// Binds a pod to a node.

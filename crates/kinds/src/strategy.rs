@@ -187,7 +187,7 @@ pub trait Strategy: Send + Sync {
     ///
     /// Runs in step 10 of an update of `finalize`, `approval`, `ephemeralcontainers` or `resize`, in place of
     /// [`prepare_update`](Self::prepare_update). The default implementation changes nothing.
-    fn prepare_part(&self, _part: crate::Part, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+    fn prepare_part(&self, _part: crate::WrittenPart, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     /// Whether an update increments `metadata.generation`.
     ///
@@ -233,7 +233,13 @@ pub trait Strategy: Send + Sync {
     ///
     /// Runs in step 11 after [`prepare_part`](Self::prepare_part), in place of
     /// [`validate_update`](Self::validate_update).
-    fn validate_part(&self, _part: crate::Part, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
+    fn validate_part(
+        &self,
+        _part: crate::WrittenPart,
+        new: &Map,
+        old: &Map,
+        rules: &Rules<'_>,
+    ) -> field::List {
         rules.metadata_update(new, old)
     }
 

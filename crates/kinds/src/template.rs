@@ -1,7 +1,7 @@
 //! The pod template of a workload: what every write does with it.
 
 use crate::core::pod_gates;
-use crate::core::pod_rules::{self, Options, annotations};
+use crate::core::pod_rules::{self, PodOptions, annotations};
 use crate::core::pod_warnings;
 use crate::object_meta;
 use object::field::{Error, List, Path};
@@ -29,7 +29,7 @@ pub(crate) fn differs(new: &Map, old: &Map) -> bool {
 }
 
 /// The field errors of a pod template at `path`.
-pub(crate) fn validate(template: PodTemplateSpec<'_>, options: &Options, path: &Path<'_>) -> List {
+pub(crate) fn validate(template: PodTemplateSpec<'_>, options: &PodOptions, path: &Path<'_>) -> List {
     let mut errors = validate_metadata(template, options, path);
     let (pod_spec, spec) = (template.spec(), path.child("spec"));
     errors.append(pod_rules::spec(pod_spec, None, options, &spec));
@@ -42,7 +42,11 @@ pub(crate) fn validate(template: PodTemplateSpec<'_>, options: &Options, path: &
 }
 
 /// The field errors of the metadata of a pod template at `path`.
-pub(crate) fn validate_metadata(template: PodTemplateSpec<'_>, options: &Options, path: &Path<'_>) -> List {
+pub(crate) fn validate_metadata(
+    template: PodTemplateSpec<'_>,
+    options: &PodOptions,
+    path: &Path<'_>,
+) -> List {
     let metadata = template.metadata();
     let mut errors = object_meta::labels(Some(metadata.map()), &path.child("labels"));
     let path = path.child("annotations");

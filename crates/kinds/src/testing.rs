@@ -1,7 +1,7 @@
 //! Writes of objects as their kinds see them: defaults, conversion to the storage version, preparation,
 //! validation.
 
-use crate::{Caller, Context, Part, Privileged, ResourceType, Rules, Strategy};
+use crate::{Caller, Context, Privileged, ResourceType, Rules, Strategy, WrittenPart};
 use object::field::List;
 use object::{Map, Value};
 use schema::{Limits, Shape, builtin, json};
@@ -40,7 +40,7 @@ pub(crate) fn status(new: &str, old: &str) -> Vec<String> {
 }
 
 /// The errors of an update through another subresource.
-pub(crate) fn part(part: Part, new: &str, old: &str) -> Vec<String> {
+pub(crate) fn part(part: WrittenPart, new: &str, old: &str) -> Vec<String> {
     change(new, old, |strategy, new, old, rules| {
         strategy.prepare_part(part, new, old, &CONTEXT);
         strategy.validate_part(part, new, old, rules)

@@ -17,8 +17,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken fixture should stop the test")]
 
 use kinds::{
-    Caller, Cell, Context, Deleted, Dependents, Generation, Kind, NameRule, Part, ResourceType, Row, Rules,
-    Strategy,
+    Caller, Cell, Context, Deleted, Dependents, Generation, Kind, NameRule, ResourceType, Row, Rules,
+    Strategy, WrittenPart,
 };
 use object::field::List;
 use object::time::MicroTime;
@@ -145,9 +145,9 @@ fn prepare_update_matches_the_reference() {
                 strategy.prepare_status(new.map_mut(), old.map(), &CONTEXT);
                 None
             }
-            "finalize" => Some(Part::Finalize),
-            "ephemeralcontainers" => Some(Part::EphemeralContainers),
-            _ => Some(Part::Resize),
+            "finalize" => Some(WrittenPart::Finalize),
+            "ephemeralcontainers" => Some(WrittenPart::EphemeralContainers),
+            _ => Some(WrittenPart::Resize),
         };
         if let Some(part) = part {
             strategy.prepare_part(part, new.map_mut(), old.map(), &CONTEXT);
@@ -266,7 +266,7 @@ fn namespace_finalizers_must_be_standard_or_qualified() {
     let create = |object: &Object| errors(object, |of, rules| of.validate_create(object.map(), rules));
     assert_eq!(create(&plain), [format!("spec.finalizers: {problem}")]);
     assert_eq!(
-        errors(&plain, |of, rules| of.validate_part(Part::Finalize, plain.map(), plain.map(), rules)),
+        errors(&plain, |of, rules| of.validate_part(WrittenPart::Finalize, plain.map(), plain.map(), rules)),
         [format!("spec.finalizers[1]: {problem}")]
     );
     assert_eq!(create(&namespace("a b")).len(), 2);

@@ -1,7 +1,7 @@
 //! The strategies of the kinds of all groups but core.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
-use kinds::{Caller, Context, Dependents, Generation, Kind, NameRule, Part};
+use kinds::{Caller, Context, Dependents, Generation, Kind, NameRule, WrittenPart};
 use object::{Map, Value};
 use schema::{Limits, Shape, json};
 
@@ -271,7 +271,12 @@ fn approval_changes_only_conditions_and_sets_their_times() {
     let mut new = map(
         r#"{"spec":{"a":2},"status":{"certificate":"y","conditions":[{"type":"Approved","status":"True"}]}}"#,
     );
-    kind("CertificateSigningRequest").strategy.prepare_part(Part::Approval, &mut new, &old, &context());
+    kind("CertificateSigningRequest").strategy.prepare_part(
+        WrittenPart::Approval,
+        &mut new,
+        &old,
+        &context(),
+    );
     let wanted = format!(
         r#"{{"spec":{{"a":1}},"status":{{"certificate":"x","conditions":[
             {{"type":"Approved","status":"True","lastUpdateTime":"{NOW}","lastTransitionTime":"{NOW}"}}]}}}}"#

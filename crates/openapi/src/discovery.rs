@@ -3,7 +3,7 @@
 //! There are two forms. The older one has a [`Document`] for each group version, of a type in `schema`, in
 //! every encoding. The newer one, [`aggregated`] discovery, has two documents for everything, in JSON.
 
-use crate::served::{Group, GroupVersion, Served};
+use crate::served::{Group, GroupVersion, ServedResources};
 use crate::tree::{Escape, Object, hash, json, texts};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -44,7 +44,7 @@ impl Document {
 }
 
 /// `/api`: the versions of the core group.
-pub fn api_versions(served: &Served, addresses: &[Address]) -> Option<Document> {
+pub fn api_versions(served: &ServedResources, addresses: &[Address]) -> Option<Document> {
     let core = served.group("").into_iter().flat_map(|group| &group.versions);
     let addresses: Vec<Value> = addresses
         .iter()
@@ -61,7 +61,7 @@ pub fn api_versions(served: &Served, addresses: &[Address]) -> Option<Document> 
 }
 
 /// `/apis`: all groups but the core group.
-pub fn groups(served: &Served) -> Option<Document> {
+pub fn groups(served: &ServedResources) -> Option<Document> {
     let groups: Vec<Value> =
         served.named_groups().map(|group| of_group(Object::new(), group).into()).collect();
     let object = Object::new().with("kind", "APIGroupList").with("apiVersion", "v1").with("groups", groups);
@@ -69,14 +69,14 @@ pub fn groups(served: &Served) -> Option<Document> {
 }
 
 /// `/apis/<group>`, if the group is served.
-pub fn group(served: &Served, name: &str) -> Option<Document> {
+pub fn group(served: &ServedResources, name: &str) -> Option<Document> {
     let group = served.group(name).filter(|group| !group.name.is_empty())?;
     let object = Object::new().with("kind", "APIGroup").with("apiVersion", "v1");
     Document::new("meta.v1.APIGroup", of_group(object, group))
 }
 
 /// `/api/<version>` (with an empty group) and `/apis/<group>/<version>`, if the version is served.
-pub fn resources(served: &Served, group: &str, version: &str) -> Option<Document> {
+pub fn resources(served: &ServedResources, group: &str, version: &str) -> Option<Document> {
     let resources = &served.version(group, version)?.resources;
     let mut object = Object::new().with("kind", "APIResourceList");
     if !group.is_empty() {
@@ -118,14 +118,14 @@ pub struct Tagged {
 }
 
 /// `/api` and `/apis` for clients that accept an `APIGroupDiscoveryList`.
-pub fn aggregated(served: &Served, root: Root, version: Aggregated) -> Tagged {
+pub fn aggregated(served: &ServedResources, root: Root, version: Aggregated) -> Tagged {
     aggregated_of(served, root, version, |group, version| aggregated_version(served, group, version).into())
 }
 
 /// The same document, from the part of each group version that `part` returns: the output of
 /// [`aggregated_version`].
 pub fn aggregated_of(
-    served: &Served,
+    served: &ServedResources,
     root: Root,
     version: Aggregated,
     mut part: impl FnMut(&str, &str) -> Arc<str>,
@@ -158,7 +158,7 @@ pub fn aggregated_of(
 }
 
 /// The part of aggregated discovery for one group version, as JSON.
-pub fn aggregated_version(served: &Served, group: &str, version: &str) -> String {
+pub fn aggregated_version(served: &ServedResources, group: &str, version: &str) -> String {
     let resources = served.version(group, version).into_iter().flat_map(|version| &version.resources);
     let resources: Vec<Value> = resources.map(|resource| aggregated_resource(resource)).collect();
     let object = Object::new().with("version", version).with("resources", resources);
@@ -301,7 +301,7 @@ mod tests {
     fn core_versions_document_lists_server_addresses() {
         let address = Address { client_cidr: "0.0.0.0/0".into(), server_address: "10.0.0.1:6443".into() };
         assert_eq!(
-            text(api_versions(&Served::by_default(), &[address])),
+            text(api_versions(&ServedResources::by_default(), &[address])),
             r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"10.0.0.1:6443"}]}"#
         );
     }
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn group_document_names_its_preferred_version() {
         assert_eq!(
-            text(group(&Served::by_default(), "autoscaling")),
+            text(group(&ServedResources::by_default(), "autoscaling")),
             concat!(
                 r#"{"kind":"APIGroup","apiVersion":"v1","name":"autoscaling","#,
                 r#""versions":[{"groupVersion":"autoscaling/v2","version":"v2"},{"groupVersion":"autoscaling/v1","version":"v1"}],"#,
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn subresource_kind_of_another_group_has_group_and_version() {
-        let resources = text(resources(&Served::by_default(), "", "v1"));
+        let resources = text(resources(&ServedResources::by_default(), "", "v1"));
         for expected in [
             r#"{"name":"pods/eviction","singularName":"","namespaced":true,"group":"policy","version":"v1","kind":"Eviction","verbs":["create"]}"#,
             r#"{"name":"pods/exec","singularName":"","namespaced":true,"kind":"PodExecOptions","verbs":["create","get"]}"#,
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn storage_version_hashes_match_the_reference() {
         let hash = |group: &str, resource: &str| {
-            let everything = Served::everything();
+            let everything = ServedResources::everything();
             let found = everything.group(group)?.versions.first()?.resources.iter();
             let mut found = found.filter(|known| known.resource == resource);
             storage_version_hash(found.next()?)
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn group_versions_not_served_are_not_in_discovery() {
-        let served = Served::by_default();
+        let served = ServedResources::by_default();
         assert!(group(&served, "").is_none());
         assert!(group(&served, "nobody.example").is_none());
         assert!(resources(&served, "apps", "v9").is_none());

@@ -1,7 +1,7 @@
 //! The documents of the API: OpenAPI, discovery, and the descriptions of types and fields.
 //!
 //! Everything is derived from the rows of `kinds` and the types of `schema`, for the resources that a
-//! [`Served`] names:
+//! [`ServedResources`] names:
 //!
 //! - [`discovery`]: which groups, versions and resources there are;
 //! - [`v3`]: one OpenAPI document for each group version, as JSON and as Protobuf, and the index of them;
@@ -27,5 +27,5 @@ pub mod v2;
 pub mod v3;
 
 pub use descriptions::description;
-pub use served::Served;
+pub use served::ServedResources;
 pub use tree::hash;

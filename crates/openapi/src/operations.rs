@@ -6,13 +6,13 @@ mod resource;
 
 use crate::parameters::Parameter;
 use crate::schemas::{Model, VERSION_INFO};
-use crate::served::{GroupVersion, Served};
+use crate::served::{GroupVersion, ServedResources};
 use names::id_and_tag;
 use schema::builtin::by_name;
 use std::collections::BTreeMap;
 
 pub(crate) use custom::of_custom;
-pub(crate) use resource::{Options, of_resource};
+pub(crate) use resource::{VerbParameters, of_resource};
 
 /// The methods, in the order in which a document has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +84,7 @@ const OBJECTS: &[&str] = &[JSON, "application/yaml", "application/vnd.kubernetes
 
 /// The paths of discovery, and those outside of the API groups. The reference does not document the discovery
 /// of custom kinds.
-pub(crate) fn about_the_server<'a>(served: &Served) -> Paths<'a> {
+pub(crate) fn about_the_server<'a>(served: &ServedResources) -> Paths<'a> {
     let mut paths = Paths::new();
     let mut add = |path: &str, id: String, tag: String, description, consumes, produces, model| {
         let operation = Operation {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The served resource types, which the documents describe.
-pub struct Served {
+pub struct ServedResources {
     groups: Vec<Group>,
     /// Where each group is in the list.
     places: HashMap<Text, usize>,
@@ -31,7 +31,7 @@ impl GroupVersion {
     }
 }
 
-impl Served {
+impl ServedResources {
     /// Built-in and custom resource types; discovery lists groups in the order of their first resource type.
     pub fn new(resources: impl IntoIterator<Item = Arc<ResourceType>>) -> Self {
         let mut served = Self { groups: Vec::new(), places: HashMap::new() };
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn discovery_lists_groups_in_registration_order() {
-        let served = Served::by_default();
+        let served = ServedResources::by_default();
         let names: Vec<_> = served.groups().iter().map(|group| group.name.to_string()).collect();
         assert_eq!(names[..4], ["", "apiregistration.k8s.io", "apps", "events.k8s.io"]);
         let autoscaling = served.group("autoscaling").unwrap();

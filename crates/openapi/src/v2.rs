@@ -8,12 +8,12 @@ mod protobuf;
 
 use crate::descriptions::Descriptions;
 use crate::operations::{
-    Operation, Options, Paths, about_the_server, is_shared, of_custom, of_resource, shared_parameters,
+    Operation, Paths, VerbParameters, about_the_server, is_shared, of_custom, of_resource, shared_parameters,
 };
 use crate::parameters::{Location, Parameter};
 use crate::pieces::{Gzip, Piece};
 use crate::schemas::{Entries, Model, OpenApiVersion, Schemas};
-use crate::served::Served;
+use crate::served::ServedResources;
 use crate::tree::{Escape, Object, hash, json as write_json, texts};
 use crate::v3::info;
 use base64::Engine;
@@ -36,7 +36,7 @@ pub enum Encoding {
 }
 
 /// The part of some resources, compressed.
-pub struct Part {
+pub struct DocumentPart {
     /// The pieces of each map of the document, by the first key in them.
     maps: [Vec<(String, Piece)>; 3],
     hash: String,
@@ -49,39 +49,39 @@ const MAPS: [&str; 3] = ["paths", "definitions", "parameters"];
 pub struct Writer {
     encoding: Encoding,
     descriptions: Descriptions,
-    options: Options,
+    options: VerbParameters,
 }
 
 impl Writer {
     /// For parts in an encoding.
     pub fn new(encoding: Encoding) -> Self {
         let mut descriptions = Descriptions::default();
-        let options = Options::new(&mut descriptions);
+        let options = VerbParameters::new(&mut descriptions);
         Self { encoding, descriptions, options }
     }
 
     /// The part of all built-in kinds, with what custom ones share with them.
-    pub fn builtin(&mut self, served: &Served) -> Part {
+    pub fn builtin(&mut self, served: &ServedResources) -> DocumentPart {
         let maps = self.builtin_entries(served);
         // Each group version and each package of types is a piece, so that those of custom kinds can go
         // between them.
-        Part::new(maps, self.encoding, |key| match key.strip_prefix("/apis/") {
+        DocumentPart::new(maps, self.encoding, |key| match key.strip_prefix("/apis/") {
             Some(rest) => key.len() - rest.len() + end_of_group_version(rest),
             None => key.rfind('.').unwrap_or(0),
         })
     }
 
     /// The part of a custom kind in one version.
-    pub fn custom(&mut self, resource: &ResourceType) -> Part {
+    pub fn custom(&mut self, resource: &ResourceType) -> DocumentPart {
         let mut operations = Paths::new();
         of_custom(resource, &self.options, &mut operations);
         let mut schemas = Schemas::new(OpenApiVersion::V2, &mut self.descriptions);
         // All parameters and all other types are in the part of the built-in kinds.
         let paths = path_items(&operations, &mut schemas, &mut SharedParameters::default());
-        Part::new([paths, schemas.finish_custom(), Vec::new()], self.encoding, |_| 0)
+        DocumentPart::new([paths, schemas.finish_custom(), Vec::new()], self.encoding, |_| 0)
     }
 
-    fn builtin_entries(&mut self, served: &Served) -> [Entries; 3] {
+    fn builtin_entries(&mut self, served: &ServedResources) -> [Entries; 3] {
         let mut operations: Paths<'_> = about_the_server(served);
         let groups = served.groups().iter();
         let versions = groups.flat_map(|group| &group.versions).filter(|version| !version.is_custom());
@@ -100,7 +100,7 @@ fn end_of_group_version(path: &str) -> usize {
     path.match_indices('/').nth(1).map_or(path.len(), |(at, _)| at)
 }
 
-impl Part {
+impl DocumentPart {
     /// The part with these entries; neighbours whose keys start with the same `shared` bytes are one piece.
     fn new(maps: [Entries; 3], encoding: Encoding, shared: impl Fn(&str) -> usize) -> Self {
         let mut all = Vec::new();
@@ -132,14 +132,14 @@ impl Part {
 }
 
 /// The ETag of the document with these parts, in any encoding: it depends on their content.
-pub fn etag<P: Borrow<Part>>(parts: &[P]) -> String {
+pub fn etag<P: Borrow<DocumentPart>>(parts: &[P]) -> String {
     let mut hashes: Vec<&str> = parts.iter().map(|part| part.borrow().hash.as_str()).collect();
     hashes.sort_unstable();
     hash(hashes.concat().as_bytes())
 }
 
 /// The document with these parts, compressed with gzip. All have the given encoding.
-pub fn gzip<P: Borrow<Part>>(parts: &[P], encoding: Encoding) -> Vec<u8> {
+pub fn gzip<P: Borrow<DocumentPart>>(parts: &[P], encoding: Encoding) -> Vec<u8> {
     let mut maps: [Vec<(&str, &Piece)>; 3] = Default::default();
     for part in parts {
         for (all, own) in maps.iter_mut().zip(&part.borrow().maps) {
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn parameter_references_resolve() {
-        let maps = Writer::new(Encoding::Json).builtin_entries(&Served::everything());
+        let maps = Writer::new(Encoding::Json).builtin_entries(&ServedResources::everything());
         let mut names = MAPS.iter();
         let document = maps.map(|map| (names.next().unwrap().to_string(), Object::from(map).into()));
         let document: Value = Object::from(Vec::from(document)).into();

@@ -3,12 +3,12 @@
 
 use crate::descriptions::Descriptions;
 use crate::operations::{
-    Operation, Options, Paths, Response, about_the_server, is_shared, of_custom, of_resource, root,
+    Operation, Paths, Response, VerbParameters, about_the_server, is_shared, of_custom, of_resource, root,
     shared_parameters,
 };
 use crate::parameters::{Location, Parameter};
 use crate::schemas::{OpenApiVersion, Schemas};
-use crate::served::{GroupVersion, Served};
+use crate::served::{GroupVersion, ServedResources};
 use crate::tree::{Escape, Object, hash, json};
 use object::Value;
 use schema::{Limits, Shape};
@@ -29,7 +29,7 @@ pub struct Entry {
 }
 
 /// The paths of the documents below `/openapi/v3/`, in the order of the index.
-pub fn paths(served: &Served) -> BTreeSet<String> {
+pub fn paths(served: &ServedResources) -> BTreeSet<String> {
     let mut paths: BTreeSet<String> =
         about_the_server(served).into_keys().map(|path| path.trim_matches('/').to_owned()).collect();
     for group in served.groups() {
@@ -43,11 +43,11 @@ pub fn paths(served: &Served) -> BTreeSet<String> {
 /// The document at a path below `/openapi/v3/`, if there is one, as JSON.
 ///
 /// ```
-/// let served = openapi::Served::by_default();
+/// let served = openapi::ServedResources::by_default();
 /// assert!(openapi::v3::document(&served, "apis/apps/v1").is_some());
 /// assert_eq!(openapi::v3::document(&served, "apis/apps/v9"), None);
 /// ```
-pub fn document(served: &Served, path: &str) -> Option<Vec<u8>> {
+pub fn document(served: &ServedResources, path: &str) -> Option<Vec<u8>> {
     Writer::new(served).document(path)
 }
 
@@ -59,16 +59,16 @@ pub fn to_protobuf(document: &[u8]) -> Vec<u8> {
 
 /// Writes several documents, and keeps what they have in common between them.
 pub struct Writer<'s> {
-    served: &'s Served,
+    served: &'s ServedResources,
     descriptions: Descriptions,
-    options: Options,
+    options: VerbParameters,
 }
 
 impl<'s> Writer<'s> {
     /// For the documents of these resources.
-    pub fn new(served: &'s Served) -> Self {
+    pub fn new(served: &'s ServedResources) -> Self {
         let mut descriptions = Descriptions::default();
-        let options = Options::new(&mut descriptions);
+        let options = VerbParameters::new(&mut descriptions);
         Self { served, descriptions, options }
     }
 

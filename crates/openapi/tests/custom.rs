@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 use kinds::{
     BodyType, ResourceType, Scope, SelectableField, SubresourceAction, SubresourceType, Traffic, Verb,
 };
-use openapi::{Served, discovery, hash, v2, v3};
+use openapi::{ServedResources, discovery, hash, v2, v3};
 use schema::{Builder, GroupVersionKind, Limits, Ref, Shape};
 use serde_json::{Value, from_slice};
 use std::io::Read;
@@ -67,7 +67,7 @@ fn custom(definition: &Value) -> Vec<Arc<ResourceType>> {
             made.subresources.push(subresource("scale", BodyType::Kind(Ref::Static(scale)), action));
         }
         if version["subresources"].get("status").is_some() {
-            let action = SubresourceAction::Part(kinds::Part::Status);
+            let action = SubresourceAction::Part(kinds::WrittenPart::Status);
             made.subresources.push(subresource("status", BodyType::Object, action));
         }
         let schema = version["schema"].get("openAPIV3Schema").map(tree);
@@ -85,21 +85,21 @@ fn customs() -> Vec<Arc<ResourceType>> {
 }
 
 /// The built-in kinds, and after them the custom ones.
-fn served() -> Served {
+fn served() -> ServedResources {
     let builtin = kinds::all().flat_map(|kind| kind.versions.iter().map(move |version| (kind, version)));
     let builtin = builtin.filter(|(_, version)| version.by_default);
     let builtin = builtin.filter_map(|(kind, version)| ResourceType::builtin(kind, version)).map(Arc::new);
-    Served::new(builtin.chain(customs()))
+    ServedResources::new(builtin.chain(customs()))
 }
 
 /// The document with these parts.
-fn v2_document(parts: &[v2::Part], encoding: v2::Encoding) -> Vec<u8> {
+fn v2_document(parts: &[v2::DocumentPart], encoding: v2::Encoding) -> Vec<u8> {
     let mut document = Vec::new();
     GzDecoder::new(v2::gzip(parts, encoding).as_slice()).read_to_end(&mut document).expect("gzip");
     document
 }
 
-fn custom_parts(encoding: v2::Encoding) -> Vec<v2::Part> {
+fn custom_parts(encoding: v2::Encoding) -> Vec<v2::DocumentPart> {
     let mut writer = v2::Writer::new(encoding);
     customs().iter().map(|resource| writer.custom(resource)).collect()
 }

@@ -1,11 +1,11 @@
 //! Rules that every document follows.
 #![allow(clippy::expect_used, clippy::panic, reason = "test code")]
 
-use openapi::{Served, v3};
+use openapi::{ServedResources, v3};
 use serde_json::{Value, from_slice};
 use std::collections::{HashMap, HashSet};
 
-fn document(served: &Served, path: &str) -> Value {
+fn document(served: &ServedResources, path: &str) -> Value {
     from_slice(&v3::document(served, path).expect(path)).expect("JSON")
 }
 
@@ -23,7 +23,7 @@ fn all(document: &Value) -> Vec<&Value> {
 
 #[test]
 fn every_kind_is_in_the_document_of_its_group_version() {
-    let served = Served::everything();
+    let served = ServedResources::everything();
     let mut documents = HashMap::new();
     for kind in kinds::all() {
         for version in kind.versions {
@@ -43,7 +43,7 @@ fn every_kind_is_in_the_document_of_its_group_version() {
 
 #[test]
 fn every_reference_resolves_and_every_schema_is_referenced() {
-    let served = Served::everything();
+    let served = ServedResources::everything();
     for path in v3::paths(&served) {
         let document = document(&served, &path);
         let mut seen = HashSet::new();
@@ -64,7 +64,7 @@ fn every_reference_resolves_and_every_schema_is_referenced() {
 
 #[test]
 fn operation_ids_are_unique() {
-    let served = Served::everything();
+    let served = ServedResources::everything();
     let mut names = HashSet::new();
     for path in v3::paths(&served) {
         for value in all(&document(&served, &path)) {
@@ -79,7 +79,7 @@ fn operation_ids_are_unique() {
 #[test]
 fn resources_not_served_are_in_no_document() {
     let only_pods = kinds::all().filter(|kind| kind.resource == "pods").map(|kind| (kind, &kind.versions[0]));
-    let served = Served::builtin(only_pods);
+    let served = ServedResources::builtin(only_pods);
     let paths = [".well-known/openid-configuration", "api", "api/v1", "apis", "openid/v1/jwks", "version"];
     assert!(v3::paths(&served).iter().eq(paths));
     let document = document(&served, "api/v1");
@@ -91,7 +91,7 @@ fn resources_not_served_are_in_no_document() {
 
 #[test]
 fn v3_index_addresses_carry_the_document_hash() {
-    let served = Served::by_default();
+    let served = ServedResources::by_default();
     let bytes = v3::document(&served, "apis/apps").expect("a document");
     let index: Value = from_slice(&v3::index(&[v3::Entry::new("apis/apps", &bytes)])).expect("JSON");
     let address = format!("/openapi/v3/apis/apps?hash={}", openapi::hash(&bytes));

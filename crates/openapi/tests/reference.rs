@@ -6,7 +6,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "test code")]
 
 use flate2::read::GzDecoder;
-use openapi::{Served, discovery, hash, v2, v3};
+use openapi::{ServedResources, discovery, hash, v2, v3};
 use serde_json::{Map, Value, from_reader, from_slice};
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn by_package(schemas: Map<String, Value>) -> BTreeMap<String, Value> {
 }
 
 fn v3_documents() -> BTreeMap<String, Value> {
-    let served = Served::everything();
+    let served = ServedResources::everything();
     let documents = v3::paths(&served).into_iter().map(|path| {
         let document = v3::document(&served, &path).expect("a document at each path");
         (path, from_slice(&document).expect("JSON"))
@@ -98,7 +98,7 @@ fn v3_schemas_match_the_reference() {
 
 #[test]
 fn v2_document_matches_the_reference() {
-    let part = v2::Writer::new(v2::Encoding::Json).builtin(&Served::everything());
+    let part = v2::Writer::new(v2::Encoding::Json).builtin(&ServedResources::everything());
     let gzip = v2::gzip(&[part], v2::Encoding::Json);
     let mut document: Value = from_reader(GzDecoder::new(gzip.as_slice())).expect("JSON");
     let Value::Object(definitions) = document["definitions"].take() else { panic!("definitions") };
@@ -109,7 +109,7 @@ fn v2_document_matches_the_reference() {
 
 #[test]
 fn discovery_matches_the_reference() {
-    let served = Served::everything();
+    let served = ServedResources::everything();
     let mut found = BTreeMap::new();
     let mut add = |path: String, document: discovery::Document| {
         found.insert(path, from_slice(&document.json()).expect("JSON"));
@@ -133,7 +133,7 @@ fn discovery_matches_the_reference() {
 
 #[test]
 fn aggregated_discovery_etags_match_the_reference() {
-    let served = Served::by_default();
+    let served = ServedResources::by_default();
     for (root, etag) in [(discovery::Root::Api, API_ETAG), (discovery::Root::Apis, APIS_ETAG)] {
         for version in [discovery::Aggregated::V2, discovery::Aggregated::V2Beta1] {
             assert_eq!(discovery::aggregated(&served, root, version).etag, etag, "{root:?}");

@@ -50,7 +50,7 @@ pub(crate) enum InteractiveMode {
 
 /// How a plugin is run.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct ExecSettings {
     /// The program: a path, or a name that is looked up in `PATH`.
     pub(crate) command: PathBuf,
     pub(crate) args: Vec<String>,
@@ -66,7 +66,7 @@ pub(crate) struct Settings {
 
 /// A plugin, and what it has issued.
 pub(crate) struct Plugin {
-    settings: Settings,
+    settings: ExecSettings,
     state: Mutex<State>,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Debug for Plugin {
 }
 
 impl Plugin {
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: ExecSettings) -> Self {
         Self { settings, state: Mutex::default() }
     }
 
@@ -200,7 +200,7 @@ impl InteractiveMode {
     }
 }
 
-impl Settings {
+impl ExecSettings {
     /// Messages without the secrets that are known: words of the output, whether it can be used or not, the
     /// token before, values of arguments and variables, and keys in PEM.
     fn without_secrets(&self, messages: &[u8], stdout: &[u8], before: Option<&str>) -> String {

@@ -2,7 +2,7 @@
 
 use crate::credentials::{self, Credentials, Reread, Source};
 use crate::endpoint::{Endpoint, Peer};
-use crate::exec::{GROUP, InteractiveMode, Plugin, Settings};
+use crate::exec::{ExecSettings, GROUP, InteractiveMode, Plugin};
 use crate::tls::{Identity, Tls, Trust};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -251,7 +251,7 @@ impl Kubeconfig {
         exec: ExecConfig<'_>,
         cluster: Cluster<'_>,
         authorities: Option<&[u8]>,
-    ) -> Result<Settings, String> {
+    ) -> Result<ExecSettings, String> {
         let version = exec.api_version();
         if exec.command().is_empty() {
             return Err("command must be specified to use exec authentication plugin".to_owned());
@@ -287,7 +287,7 @@ impl Kubeconfig {
             true => self.resolve(exec.command()).unwrap_or_default(),
             false => exec.command().into(),
         };
-        Ok(Settings {
+        Ok(ExecSettings {
             command,
             args: exec.args().iter().map(str::to_owned).collect(),
             env,

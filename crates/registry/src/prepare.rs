@@ -3,7 +3,7 @@
 
 use crate::error::object_too_large;
 use crate::{Conversion, Served, Target, object_meta};
-use kinds::{Caller, Context, Generation, NameRule, Part};
+use kinds::{Caller, Context, Generation, NameRule, WrittenPart};
 use object::time::Time;
 use object::{Map, Value};
 use schema::structural::Defaulted;
@@ -74,11 +74,11 @@ pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
     let part = target.part();
     with_context(target, |context| match part {
         None => served.strategy.prepare_update(new, old, context),
-        Some(Part::Status) => served.strategy.prepare_status(new, old, context),
+        Some(WrittenPart::Status) => served.strategy.prepare_status(new, old, context),
         Some(part) => served.strategy.prepare_part(part, new, old, context),
     });
     let counted = matches!(served.generation, Generation::Counted | Generation::CountedLater);
-    if counted && part != Some(Part::Status) && served.strategy.bumps_generation(new, old) {
+    if counted && part != Some(WrittenPart::Status) && served.strategy.bumps_generation(new, old) {
         let generation = object_meta::number(old, "generation").unwrap_or_default();
         object_meta::set(new, "generation", generation + 1);
     }

@@ -6,7 +6,7 @@ use crate::stored::{InPlace, Stored};
 use crate::unreadable::Unreadable;
 use auth::{Attributes, Authorized};
 use cache::Entry;
-use kinds::{Part, SubresourceAction, SubresourceType};
+use kinds::{SubresourceAction, SubresourceType, WrittenPart};
 use schema::{Ref, Status, Type};
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ impl<'a> Target<'a> {
     }
 
     /// The part of the object that the request writes; none for the object itself.
-    pub(crate) fn part(&self) -> Option<Part> {
+    pub(crate) fn part(&self) -> Option<WrittenPart> {
         match self.subresource.map(|subresource| &subresource.action) {
             Some(SubresourceAction::Part(part)) => Some(*part),
             _ => None,

@@ -2,7 +2,7 @@
 
 use crate::convert::map;
 use crate::{Target, WriteOptions};
-use kinds::{NameRule, Part, Privileged, Rules, object_meta};
+use kinds::{NameRule, Privileged, Rules, WrittenPart, object_meta};
 use object::field;
 use object::{Map, Value};
 use schema::Status;
@@ -44,13 +44,13 @@ pub(crate) fn update(
     let rules = Rules::new(served, target.stored()?.ty()).with_privileged(privileged);
     errors.append(match target.part() {
         None => strategy.validate_update(new, old, &rules),
-        Some(Part::Status) => strategy.validate_status(new, old, &rules),
+        Some(WrittenPart::Status) => strategy.validate_status(new, old, &rules),
         Some(part) => strategy.validate_part(part, new, old, &rules),
     });
     refuse(target, new, target.name, &errors)?;
     match target.part() {
         None => options.warnings.extend(strategy.warnings(new, Some(old))),
-        Some(Part::Status) => options.warnings.extend(strategy.status_warnings(new)),
+        Some(WrittenPart::Status) => options.warnings.extend(strategy.status_warnings(new)),
         Some(_) => {}
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::error::{revision, status, unknown_reason_500};
 use crate::{ListOptions, Registry, Target, UnreadableObjects, list};
 use cache::Freshness;
-use cache::watch::{Request, Start, Watcher};
+use cache::watch::{Start, WatchOptions, Watcher};
 use schema::Status;
 use store::Revision;
 
@@ -30,7 +30,7 @@ impl Registry {
             (None, Revision::ZERO) => Start::State(Freshness::Any),
             (_, wanted) => Start::After(wanted),
         };
-        let mut request = Request::new(start).filter(filter);
+        let mut request = WatchOptions::new(start).filter(filter);
         if options.bookmarks {
             request = request.with_bookmarks();
         }

@@ -40,7 +40,7 @@ use crate::{
 use admission::{Admitted, Attributes, Operation, Reservation};
 use bytes::Bytes;
 use cache::{Change, Freshness};
-use kinds::{Part, SubresourceAction};
+use kinds::{SubresourceAction, WrittenPart};
 use merge::Patch;
 use merge::managed::keep_times;
 use object::time::Time;
@@ -282,7 +282,8 @@ impl<'a> Write<'a> {
             Body::Apply(..) => self.target.subresource.is_none(),
             // What is put as the status of nothing is an object too.
             Body::Whole(_) => {
-                let whole = self.target.subresource.is_none() || self.target.part() == Some(Part::Status);
+                let whole =
+                    self.target.subresource.is_none() || self.target.part() == Some(WrittenPart::Status);
                 whole && self.target.served.strategy.allow_create_on_update()
             }
         }

@@ -15,10 +15,10 @@ use tokio::time::Instant;
 /// What is asked for, and how.
 pub(crate) struct WriteRequest<'a> {
     target: &'a Target<'a>,
-    options: Options<'a>,
+    options: RequestOptions<'a>,
 }
 
-enum Options<'a> {
+enum RequestOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
     /// Where warnings go: a connection has no options but those that are its object.
@@ -27,15 +27,15 @@ enum Options<'a> {
 
 impl<'a> WriteRequest<'a> {
     pub(crate) fn write(target: &'a Target<'a>, options: &'a WriteOptions) -> Self {
-        Self { target, options: Options::Write(options) }
+        Self { target, options: RequestOptions::Write(options) }
     }
 
     pub(crate) fn delete(target: &'a Target<'a>, options: &'a DeleteOptions) -> Self {
-        Self { target, options: Options::Delete(options) }
+        Self { target, options: RequestOptions::Delete(options) }
     }
 
     pub(crate) fn connect(target: &'a Target<'a>, warnings: &'a Warnings) -> Self {
-        Self { target, options: Options::Connect(warnings) }
+        Self { target, options: RequestOptions::Connect(warnings) }
     }
 
     /// What plugins see. `old` is the state before.
@@ -50,9 +50,9 @@ impl<'a> WriteRequest<'a> {
             old,
             user: target.proof.user(),
             dry_run: match self.options {
-                Options::Write(options) => options.dry_run,
-                Options::Delete(options) => options.is_dry_run(),
-                Options::Connect(_) => false,
+                RequestOptions::Write(options) => options.dry_run,
+                RequestOptions::Delete(options) => options.is_dry_run(),
+                RequestOptions::Connect(_) => false,
             },
             warnings: self.warnings(),
             request: self,
@@ -62,9 +62,9 @@ impl<'a> WriteRequest<'a> {
 
     fn warnings(&self) -> &Warnings {
         match self.options {
-            Options::Write(options) => &options.warnings,
-            Options::Delete(options) => &options.warnings,
-            Options::Connect(warnings) => warnings,
+            RequestOptions::Write(options) => &options.warnings,
+            RequestOptions::Delete(options) => &options.warnings,
+            RequestOptions::Connect(warnings) => warnings,
         }
     }
 
@@ -86,18 +86,18 @@ impl Request for WriteRequest<'_> {
         object.insert("kind", kind);
         object.insert("apiVersion", "meta.k8s.io/v1");
         match self.options {
-            Options::Write(options) => write_options(options, &mut object),
-            Options::Delete(options) => delete_options(options, &mut object),
-            Options::Connect(_) => return Value::Null,
+            RequestOptions::Write(options) => write_options(options, &mut object),
+            RequestOptions::Delete(options) => delete_options(options, &mut object),
+            RequestOptions::Connect(_) => return Value::Null,
         }
         object.into()
     }
 
     fn deadline(&self) -> Option<Instant> {
         match self.options {
-            Options::Write(options) => options.deadline,
-            Options::Delete(options) => options.deadline,
-            Options::Connect(_) => None,
+            RequestOptions::Write(options) => options.deadline,
+            RequestOptions::Delete(options) => options.deadline,
+            RequestOptions::Connect(_) => None,
         }
     }
 

@@ -46,7 +46,8 @@ fn role(name: &str, resource: &str) -> String {
 impl Fixture {
     async fn new() -> Self {
         let store = Arc::new(Memory::default());
-        let cache = Arc::new(Cache::open(store, specs().unwrap(), cache::Options::default()).await.unwrap());
+        let cache =
+            Arc::new(Cache::open(store, specs().unwrap(), cache::CacheOptions::default()).await.unwrap());
         let kind = |name: &str| cache.resource(&format!("{name}.{GROUP}")).unwrap();
         let rbac = Arc::new(Rbac::new(
             kind("roles"),

@@ -42,8 +42,8 @@ fn forced(manager: &str) -> WriteOptions {
 
 impl Api {
     async fn start() -> Self {
-        let store = Arc::new(Memory::new(memory::Options::default()));
-        let cache = Cache::open(store, specs().unwrap(), cache::Options::default()).await.unwrap();
+        let store = Arc::new(Memory::new(memory::MemoryOptions::default()));
+        let cache = Cache::open(store, specs().unwrap(), cache::CacheOptions::default()).await.unwrap();
         let config = Config::new(&cache).unwrap();
         let api = Self(Registry::new(Arc::new(cache), config).unwrap());
         api.create("/v1/namespaces/default/", r#"{"metadata":{"name":"default"}}"#, "test").await;

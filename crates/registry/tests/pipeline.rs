@@ -162,7 +162,8 @@ impl Api {
     }
 
     async fn with(resource: &'static str, change: impl FnOnce(Config) -> Config) -> Self {
-        let cache = Cache::open(Arc::new(Memory::default()), specs().unwrap(), cache::Options::default());
+        let cache =
+            Cache::open(Arc::new(Memory::default()), specs().unwrap(), cache::CacheOptions::default());
         let cache = Arc::new(cache.await.unwrap());
         let recorder =
             Arc::new(Recorder { does: Mutex::new(Does::Nothing), resource, calls: Mutex::default() });

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use admission::plugins::{
-    Builtin, Gates, NamespaceLifecycle, Parts, Quotas, ResourceQuota, Settings, Shared,
+    Builtin, Gates, NamespaceLifecycle, Parts, PluginSettings, Quotas, ResourceQuota, Shared,
 };
 use admission::{Attributes, Chain, Operation, Plugin, Reservation};
 use auth::{Authorizer, Deferred, SystemIdentity};
@@ -66,14 +66,14 @@ struct Outcomes {
 
 impl Server {
     async fn open(store: Arc<Memory>) -> Self {
-        let cache = Cache::open(store, specs().unwrap(), cache::Options::default());
+        let cache = Cache::open(store, specs().unwrap(), cache::CacheOptions::default());
         let cache = Arc::new(cache.await.unwrap());
         let shared = Shared::new(&cache, Gates::default()).unwrap();
         let quota = ResourceQuota::make(&Parts {
             cache: &cache,
             authorizer: &Authorizer::always_allow(),
             shared: &shared,
-            settings: Settings::default(),
+            settings: PluginSettings::default(),
             configuration: None,
         });
         let plugins: [Box<dyn Plugin>; 3] = [

@@ -56,8 +56,8 @@ impl Api {
     }
 
     async fn selecting(selection: &Selection) -> Self {
-        let store = Arc::new(Memory::new(memory::Options::default()));
-        let cache = Cache::open(store, specs().unwrap(), cache::Options::default()).await.unwrap();
+        let store = Arc::new(Memory::new(memory::MemoryOptions::default()));
+        let cache = Cache::open(store, specs().unwrap(), cache::CacheOptions::default()).await.unwrap();
         let config = Config { selection: selection.clone(), ..Config::new(&cache).unwrap() };
         let api = Self(Registry::new(Arc::new(cache), config).unwrap());
         let namespaces = Place { resource: "/v1/namespaces", namespace: "", name: "", subresource: "" };

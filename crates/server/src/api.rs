@@ -11,15 +11,15 @@ pub use connect::{Backends, KubeletClient};
 mod decode;
 mod dispatch;
 pub(crate) use dispatch::warned;
-mod documents;
+mod discovery;
 mod in_use;
 pub(crate) mod large;
 mod list_body;
 pub(crate) mod negotiate;
+mod openapi;
 mod represent;
 pub(crate) mod request_info;
 mod routes;
-mod specs;
 #[cfg(test)]
 mod testing;
 mod watch_body;
@@ -34,7 +34,7 @@ use crate::error::plain_text;
 use crate::layers::{self, NoCacheControl};
 use crate::unsent::Payer;
 use crate::{Error, Handler, Lifecycle, Request, Response, Status};
-use documents::Documents;
+use discovery::Documents;
 use large::LargeWork;
 use request_info::{IncompletePath, RequestInfo};
 

@@ -1,6 +1,6 @@
 //! Changes, their preconditions, and the rules every store applies to them.
 
-use crate::{Conflict, Error, Head, Key, Revision, Stored};
+use crate::{Conflict, Error, Head, Key, Revision, StoredEntry};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub struct Committed {
     /// The create revision of the entry that was written or deleted.
     pub create_revision: Revision,
     /// The entry that was there before.
-    pub previous: Option<Stored>,
+    pub previous: Option<StoredEntry>,
 }
 
 /// The most bytes in one value, unless the options of a store say otherwise.
@@ -132,7 +132,7 @@ impl Change {
         if holds {
             return Ok(());
         }
-        let found = found.map(|head| Stored { head: *head, value: None });
+        let found = found.map(|head| StoredEntry { head: *head, value: None });
         Err(Box::new(Conflict { key: self.key.clone(), found }))
     }
 

@@ -7,7 +7,7 @@
 
 use crate::{
     Batch, BoxFuture, Change, Committed, Conflict, Corrupt, Entry, Error, Event, Follow, Follower, Head,
-    Health, Key, Op, Revision, Store, Stored, Unavailable, Unreadable, Value, Visitor,
+    Health, Key, Op, Revision, Store, StoredEntry, Unavailable, Unreadable, Value, Visitor,
 };
 use bytes::Bytes;
 use std::{
@@ -158,9 +158,9 @@ fn with_key(unreadable: Unreadable, key: Key) -> Unreadable {
     }
 }
 
-fn stored(codec: &Reporting, key: &Key, stored: Stored) -> Stored {
-    let Stored { head, value: found } = stored;
-    Stored { head, value: found.map(|found| value(codec, key, head, found)) }
+fn stored(codec: &Reporting, key: &Key, stored: StoredEntry) -> StoredEntry {
+    let StoredEntry { head, value: found } = stored;
+    StoredEntry { head, value: found.map(|found| value(codec, key, head, found)) }
 }
 
 fn entry(codec: &Reporting, entry: Entry, patience: Patience) -> Option<Result<Entry, Unreadable>> {
@@ -178,8 +178,8 @@ fn event(codec: &Reporting, event: Event) -> Option<Event> {
     let Event { key, kind, head, value: found, previous } = event;
     let key = codec.decode_key(&key)?;
     let found = match kind {
-        crate::Kind::Put => value(codec, &key, head, found),
-        crate::Kind::Delete => found,
+        crate::ChangeKind::Put => value(codec, &key, head, found),
+        crate::ChangeKind::Delete => found,
     };
     let previous = previous.map(|previous| stored(codec, &key, previous));
     Some(Event { key, kind, head, value: found, previous })

@@ -14,7 +14,7 @@ pub use intercepted::Intercepted;
 pub use sparse::Sparse;
 
 use crate::{
-    Batch, Change, Entry, Error, Event, Follow, Follower, Health, Key, Kind, Previous, Revision, Store,
+    Batch, Change, ChangeKind, Entry, Error, Event, Follow, Follower, Health, Key, Previous, Revision, Store,
     Unreadable, backup, embedded::Filling, waiting,
 };
 use bytes::Bytes;

@@ -61,7 +61,7 @@ use tokio::sync::oneshot;
 
 /// How an [`Embedded`] store behaves.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EmbeddedOptions {
     /// For how long history is kept.
     pub retention: Duration,
     /// The most bytes in one value.
@@ -72,7 +72,7 @@ pub struct Options {
     pub media: Arc<dyn Media>,
 }
 
-impl Default for Options {
+impl Default for EmbeddedOptions {
     fn default() -> Self {
         Self {
             retention: Duration::from_secs(300),
@@ -83,7 +83,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl EmbeddedOptions {
     /// How finely the times of revisions are noted, and how often history is looked over.
     fn tick(&self) -> Duration {
         (self.retention / 20).clamp(Duration::from_millis(20), Duration::from_secs(1))
@@ -107,7 +107,7 @@ struct Threads {
 
 impl Embedded {
     /// Opens the store in a directory, or makes one there if the directory is empty or missing. Blocking.
-    pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+    pub fn open(path: &Path, options: EmbeddedOptions) -> Result<Self, Error> {
         check_clock(SystemTime::now())?;
         let directory = Directory::lock(path)?;
         if directory.settle()? == Contents::Nothing {
@@ -141,7 +141,7 @@ impl Embedded {
     }
 
     /// Opens the store in a directory; it is an error if there is none. Blocking.
-    pub fn open_existing(path: &Path, options: Options) -> Result<Self, Error> {
+    pub fn open_existing(path: &Path, options: EmbeddedOptions) -> Result<Self, Error> {
         if is_vacant(path).map_err(Error::read)? {
             return Err(Error::Unusable { path: path.into(), damage: Damage::Absent });
         }

@@ -50,7 +50,7 @@ pub type Value = Result<Bytes, Unreadable>;
 
 /// An entry named by another answer: its head always, its value where it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredEntry {
     /// Its revisions.
     pub head: Head,
     /// Its value, if the question asked for it.
@@ -59,7 +59,7 @@ pub struct Stored {
 
 /// What a change did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ChangeKind {
     /// The key has a new value.
     Put,
     /// The key is gone.
@@ -75,13 +75,13 @@ pub struct Event {
     /// The key that changed.
     pub key: Key,
     /// Put or delete.
-    pub kind: Kind,
+    pub kind: ChangeKind,
     /// Its revisions; `head.mod_revision` is the revision of this change.
     pub head: Head,
     /// The new value.
     pub value: Value,
     /// What the key held before.
-    pub previous: Option<Stored>,
+    pub previous: Option<StoredEntry>,
 }
 
 impl Event {

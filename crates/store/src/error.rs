@@ -1,6 +1,6 @@
 //! Everything that can go wrong with a store.
 
-use crate::{Head, Key, Revision, Stored};
+use crate::{Head, Key, Revision, StoredEntry};
 use bytes::Bytes;
 use std::{
     fmt, io,
@@ -198,7 +198,7 @@ pub struct Conflict {
     pub key: Key,
     /// The current entry, or `None` if the key is absent. Its value is there unless the change was
     /// create-only.
-    pub found: Option<Stored>,
+    pub found: Option<StoredEntry>,
 }
 
 impl std::error::Error for Conflict {}

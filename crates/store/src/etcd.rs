@@ -56,7 +56,7 @@ const CLOSING: Duration = Duration::from_secs(1);
 
 /// How an [`Etcd`] store behaves.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EtcdOptions {
     /// The members, such as `https://127.0.0.1:2379`; the forms are those of the reference's
     /// `--etcd-servers`.
     pub endpoints: Vec<String>,
@@ -82,7 +82,7 @@ pub struct Options {
     pub lease_objects: usize,
 }
 
-impl Default for Options {
+impl Default for EtcdOptions {
     /// The values of the reference; its requests have the time of their callers, ours have ten seconds.
     fn default() -> Self {
         Self {
@@ -145,7 +145,7 @@ impl Thread {
 
 impl Etcd {
     /// Connects to a cluster, which has to answer within the time for dialing. Blocking.
-    pub fn connect(options: Options) -> Result<Self, Error> {
+    pub fn connect(options: EtcdOptions) -> Result<Self, Error> {
         let client = Client::new(&options).map_err(Error::read)?;
         let (thread, handle) = Thread::start().map_err(Error::read)?;
         let shared = match wait(&handle, first_contact(options, client)).recv() {
@@ -232,7 +232,7 @@ fn wait<T: Send + 'static>(handle: &Handle, work: impl Future<Output = T> + Send
 }
 
 /// Learns where the cluster is.
-async fn first_contact(options: Options, client: Client) -> Result<Shared, Error> {
+async fn first_contact(options: EtcdOptions, client: Client) -> Result<Shared, Error> {
     let probe =
         messages::RangeRequest { key: options.prefix.clone(), count_only: true, ..Default::default() };
     let answer =

@@ -80,7 +80,7 @@ use std::{future::Future, ops::ControlFlow, pin::Pin};
 
 pub use change::{Change, Committed, Expect, Op, Returning};
 pub use codec::{Codec, Coded, DecodeError, Patience};
-pub use entry::{Entry, Event, Head, Kind, Revision, Stored, Value};
+pub use entry::{ChangeKind, Entry, Event, Head, Revision, StoredEntry, Value};
 pub use error::{Conflict, Corrupt, Damage, Error, Fate, Unavailable, Unreadable};
 pub use feed::{Batch, Follow, Follower, Previous};
 pub use key::{InvalidKey, Key};

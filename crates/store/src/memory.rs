@@ -6,8 +6,8 @@
 //! it has.
 
 use crate::{
-    BoxFuture, Change, Committed, Entry, Error, Event, Follow, Follower, Head, Health, Key, Kind, Op,
-    Revision, Store, Stored, Value, Visitor, backup,
+    BoxFuture, Change, ChangeKind, Committed, Entry, Error, Event, Follow, Follower, Head, Health, Key, Op,
+    Revision, Store, StoredEntry, Value, Visitor, backup,
     change::VALUE_LIMIT,
     feed::{Batch, Feed, History, check_reach},
 };
@@ -28,14 +28,14 @@ const STEPS: usize = 64;
 
 /// How a [`Memory`] store behaves.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct MemoryOptions {
     /// For how long history is kept.
     pub retention: Duration,
     /// The most bytes in one value.
     pub value_limit: usize,
 }
 
-impl Default for Options {
+impl Default for MemoryOptions {
     fn default() -> Self {
         Self { retention: Duration::from_secs(300), value_limit: VALUE_LIMIT }
     }
@@ -44,7 +44,7 @@ impl Default for Options {
 /// A store that lives as long as its process.
 pub struct Memory {
     shared: Arc<Shared>,
-    options: Options,
+    options: MemoryOptions,
 }
 
 struct Shared {
@@ -82,19 +82,19 @@ struct Tick {
 
 impl Default for Memory {
     fn default() -> Self {
-        Self::new(Options::default())
+        Self::new(MemoryOptions::default())
     }
 }
 
 impl Memory {
     /// An empty store.
     #[must_use]
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: MemoryOptions) -> Self {
         Self::with_state(BTreeMap::new(), Revision::ZERO, options)
     }
 
     /// A store with the contents of a backup that lacks nothing; its history starts at the backup's revision.
-    pub fn restore(path: &Path, options: Options) -> Result<Self, Error> {
+    pub fn restore(path: &Path, options: MemoryOptions) -> Result<Self, Error> {
         let mut keys = BTreeMap::new();
         let report = backup::read_file(path, &mut |entry| {
             let Entry { key, head, value } = entry?;
@@ -104,7 +104,7 @@ impl Memory {
         Ok(Self::with_state(keys, report.revision, options))
     }
 
-    fn with_state(keys: BTreeMap<Key, Vec<Version>>, revision: Revision, options: Options) -> Self {
+    fn with_state(keys: BTreeMap<Key, Vec<Version>>, revision: Revision, options: MemoryOptions) -> Self {
         let state = State {
             keys,
             revision,
@@ -207,11 +207,11 @@ impl State {
     fn apply(&mut self, change: Change, revision: Revision) -> Event {
         let previous = self
             .live(&change.key)
-            .map(|(head, value)| Stored { head: *head, value: Some(Ok(value.clone())) });
+            .map(|(head, value)| StoredEntry { head: *head, value: Some(Ok(value.clone())) });
         let create_revision = previous.as_ref().map_or(revision, |previous| previous.head.create_revision);
         let (kind, value) = match change.op {
-            Op::Put(value) => (Kind::Put, Some(value)),
-            Op::Delete => (Kind::Delete, None),
+            Op::Put(value) => (ChangeKind::Put, Some(value)),
+            Op::Delete => (ChangeKind::Delete, None),
         };
         let head = Head { create_revision, mod_revision: revision };
         let version = Version { head, value: value.clone() };

@@ -30,7 +30,7 @@ impl Harness for InMemory {
     }
 
     fn restore(&mut self, backup: &Path) -> Result<Arc<dyn Store>, Error> {
-        Ok(Arc::new(Memory::restore(backup, memory::Options::default())?))
+        Ok(Arc::new(Memory::restore(backup, memory::MemoryOptions::default())?))
     }
 
     fn scratch(&self) -> PathBuf {
@@ -39,7 +39,7 @@ impl Harness for InMemory {
 }
 
 fn memory(setup: Setup) -> Memory {
-    Memory::new(memory::Options { retention: setup.retention, ..Default::default() })
+    Memory::new(memory::MemoryOptions { retention: setup.retention, ..Default::default() })
 }
 
 fn in_memory(setup: Setup) -> Box<dyn Harness> {
@@ -87,7 +87,7 @@ fn coded(setup: Setup) -> Box<dyn Harness> {
 struct OnDisk {
     store: Option<Arc<dyn Store>>,
     directory: TempDir,
-    options: embedded::Options,
+    options: embedded::EmbeddedOptions,
     restored: u32,
 }
 
@@ -123,7 +123,7 @@ impl Harness for OnDisk {
 }
 
 fn on_disk(setup: Setup) -> Box<dyn Harness> {
-    let mut options = embedded::Options { retention: setup.retention, ..Default::default() };
+    let mut options = embedded::EmbeddedOptions { retention: setup.retention, ..Default::default() };
     if setup.window == Window::Tiny {
         options.window = 0;
     }

@@ -25,7 +25,7 @@ use std::{
 use store::{
     Error, Follow, Revision, Store,
     contract::{events, key, load, put},
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 
 const DIRECTORY: &str = "STORE_CRASH_DIRECTORY";
@@ -36,7 +36,7 @@ const KEYS: u64 = 6;
 const KEPT: u64 = 20_000;
 
 fn open(path: &Path) -> Arc<dyn Store> {
-    Arc::new(Embedded::open(path, Options::default()).unwrap())
+    Arc::new(Embedded::open(path, EmbeddedOptions::default()).unwrap())
 }
 
 fn name(writer: u64, slot: u64) -> String {

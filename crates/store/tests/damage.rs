@@ -16,12 +16,12 @@ use std::{
 use store::{
     Change, Damage, Error, Follow, Revision, Store, backup,
     contract::{commit_all, key, load, next},
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 use tempfile::TempDir;
 
 fn open(path: &Path) -> Result<Arc<dyn Store>, Error> {
-    Ok(Arc::new(Embedded::open(path, Options::default())?))
+    Ok(Arc::new(Embedded::open(path, EmbeddedOptions::default())?))
 }
 
 fn value(name: &str, size: usize) -> Bytes {

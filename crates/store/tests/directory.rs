@@ -12,11 +12,11 @@ use std::{
 use store::{
     Change, Damage, Entry, Error, Head, Revision, Store, backup,
     contract::{commit_all, key, load, put, restore},
-    embedded::{Embedded, Filling, Options},
+    embedded::{Embedded, EmbeddedOptions, Filling},
 };
 
 fn open(path: &Path) -> Result<Arc<dyn Store>, Error> {
-    Ok(Arc::new(Embedded::open(path, Options::default())?))
+    Ok(Arc::new(Embedded::open(path, EmbeddedOptions::default())?))
 }
 
 fn damage(outcome: Result<Arc<dyn Store>, Error>) -> Option<Damage> {

@@ -10,7 +10,7 @@ use std::{
 use store::{
     Codec, Coded, DecodeError, Error, Key, Patience, Store,
     contract::{Harness, Setup, Window},
-    etcd::{Etcd, Options},
+    etcd::{Etcd, EtcdOptions},
     memory::{self, Memory},
 };
 use tempfile::TempDir;
@@ -47,12 +47,12 @@ impl Codec for Prefixed {
 
 struct OnEtcd {
     store: Option<Arc<dyn Store>>,
-    options: Options,
+    options: EtcdOptions,
     directory: TempDir,
     _etcd: testkit::Etcd,
 }
 
-fn connect(options: Options) -> Arc<dyn Store> {
+fn connect(options: EtcdOptions) -> Arc<dyn Store> {
     Arc::new(Coded::new(Arc::new(Etcd::connect(options).unwrap()), Arc::new(Prefixed)))
 }
 
@@ -70,7 +70,7 @@ impl Harness for OnEtcd {
     }
 
     fn restore(&mut self, backup: &Path) -> Result<Arc<dyn Store>, Error> {
-        Ok(Arc::new(Memory::restore(backup, memory::Options::default())?))
+        Ok(Arc::new(Memory::restore(backup, memory::MemoryOptions::default())?))
     }
 
     fn has_revisions_of_its_own(&self) -> bool {
@@ -83,8 +83,11 @@ impl Harness for OnEtcd {
 }
 
 fn on(etcd: testkit::Etcd, setup: Setup) -> Box<dyn Harness> {
-    let mut options =
-        Options { endpoints: etcd.endpoints(), compaction_interval: setup.retention, ..Options::default() };
+    let mut options = EtcdOptions {
+        endpoints: etcd.endpoints(),
+        compaction_interval: setup.retention,
+        ..EtcdOptions::default()
+    };
     if setup.window == Window::Tiny {
         options.window = 0;
     }

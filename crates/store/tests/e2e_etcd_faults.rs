@@ -21,8 +21,8 @@ use std::{
     time::{Duration, Instant},
 };
 use store::{
-    Change, Committed, Entry, Error, Event, Expect, Fate, Follow, Key, Kind, Op, Revision, Store,
-    etcd::{Etcd, Options},
+    Change, ChangeKind, Committed, Entry, Error, Event, Expect, Fate, Follow, Key, Op, Revision, Store,
+    etcd::{Etcd, EtcdOptions},
 };
 use testkit::{Proxy, ProxyMode, Signal};
 
@@ -249,7 +249,7 @@ impl Truth {
             truth.events.insert((event.revision(), event.key.clone()), event.clone());
         }
         for event in truth.events.values() {
-            let live = (event.kind == Kind::Put).then(|| Entry {
+            let live = (event.kind == ChangeKind::Put).then(|| Entry {
                 key: event.key.clone(),
                 head: event.head,
                 value: event.value.clone().unwrap(),
@@ -344,10 +344,10 @@ fn judge(run: &Run) -> String {
             assert_eq!(previous, before, "the entry before {revision}");
         }
         let write = explained.get(&(*revision, key.clone())).copied().or_else(|| match event.kind {
-            Kind::Put => {
+            ChangeKind::Put => {
                 by_value.get(event.value.as_ref().unwrap()).copied().filter(|write| write.is_unknown())
             }
-            Kind::Delete => writes.iter().find(|write| {
+            ChangeKind::Delete => writes.iter().find(|write| {
                 write.is_unknown()
                     && matches!(write.change.op, Op::Delete)
                     && write.change.key == *key
@@ -412,7 +412,7 @@ struct Cluster {
 }
 
 async fn connect(endpoints: Vec<String>, window: usize) -> Arc<Etcd> {
-    let options = Options { endpoints, window, ..Options::default() };
+    let options = EtcdOptions { endpoints, window, ..EtcdOptions::default() };
     tokio::task::spawn_blocking(|| Arc::new(Etcd::connect(options).unwrap())).await.unwrap()
 }
 

@@ -16,9 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 use store::{
-    Change, Error, Follow, Health, Key, Kind, Revision, Store,
+    Change, ChangeKind, Error, Follow, Health, Key, Revision, Store,
     contract::{load, next, put},
-    etcd::{Etcd, Options, Tls},
+    etcd::{Etcd, EtcdOptions, Tls},
 };
 use tasks::{
     Name,
@@ -33,11 +33,11 @@ fn start(members: usize, flags: &[&str]) -> testkit::Etcd {
     testkit::Etcd::start("etcd", members, &[FLAGS, flags].concat()).unwrap()
 }
 
-fn options(etcd: &testkit::Etcd) -> Options {
-    Options { endpoints: etcd.endpoints(), ..Options::default() }
+fn options(etcd: &testkit::Etcd) -> EtcdOptions {
+    EtcdOptions { endpoints: etcd.endpoints(), ..EtcdOptions::default() }
 }
 
-fn connect(options: Options) -> Arc<dyn Store> {
+fn connect(options: EtcdOptions) -> Arc<dyn Store> {
     Arc::new(Etcd::connect(options).unwrap())
 }
 
@@ -58,7 +58,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 async fn a_follower_comes_to_revisions_of_keys_that_are_not_the_stores() {
     let etcd = start(1, &[]);
     let store = connect(options(&etcd));
-    let other = connect(Options { prefix: "/other/".into(), ..options(&etcd) });
+    let other = connect(EtcdOptions { prefix: "/other/".into(), ..options(&etcd) });
     let mut follower = store.follow(Follow::after(store.known_revision())).unwrap();
     let written = put(&other, "/other/a", "v").await;
     let newest = store.newest_revision().await.unwrap();
@@ -119,7 +119,7 @@ async fn entries_with_a_lifetime_share_leases_and_expire() {
     let batch = next(&mut follower).await.unwrap();
     assert!(written.elapsed() >= Duration::from_secs(1));
     let deleted: Vec<_> = batch.events.iter().map(|event| (event.kind, event.key.to_string())).collect();
-    assert_eq!(deleted, [(Kind::Delete, "/registry/events/short".to_owned())]);
+    assert_eq!(deleted, [(ChangeKind::Delete, "/registry/events/short".to_owned())]);
     assert_eq!(load(&store, "", None).unwrap().entries.len(), 20);
 }
 
@@ -127,9 +127,9 @@ async fn entries_with_a_lifetime_share_leases_and_expire() {
 async fn several_servers_compact_once_in_an_interval() {
     let etcd = start(1, &[]);
     let interval = Duration::from_millis(700);
-    let settings = || Options { compaction_interval: interval, ..options(&etcd) };
+    let settings = || EtcdOptions { compaction_interval: interval, ..options(&etcd) };
     let stores = [connect(settings()), connect(settings()), connect(settings())];
-    let never = connect(Options { compaction_interval: Duration::ZERO, ..options(&etcd) });
+    let never = connect(EtcdOptions { compaction_interval: Duration::ZERO, ..options(&etcd) });
     let begin = Instant::now();
     let first = put(&stores[0], "/registry/a", "1").await;
     put(&stores[0], "/registry/a", "2").await;
@@ -184,7 +184,7 @@ async fn a_delete_that_is_compacted_before_it_is_sent_is_not_passed_over() {
         let proxy = Proxy::start(etcd.endpoints()[0].trim_start_matches("http://")).unwrap();
         let other = connect(options(&etcd));
         let store =
-            connect(Options { endpoints: vec![format!("http://{}", proxy.address())], ..options(&etcd) });
+            connect(EtcdOptions { endpoints: vec![format!("http://{}", proxy.address())], ..options(&etcd) });
         let written = put(&other, "/registry/a", "v").await;
         until("the store follows", || store.known_revision() >= written).await;
         let mut follower = store.follow(Follow::after(written)).unwrap();
@@ -197,7 +197,7 @@ async fn a_delete_that_is_compacted_before_it_is_sent_is_not_passed_over() {
         proxy.cut();
         proxy.set(ProxyMode::Pass);
         match next(&mut follower).await {
-            Ok(batch) => assert_eq!(batch.events[0].kind, Kind::Delete, "{batch:?}"),
+            Ok(batch) => assert_eq!(batch.events[0].kind, ChangeKind::Delete, "{batch:?}"),
             Err(error) => assert!(matches!(error, Error::Compacted { .. }), "{error}"),
         }
         let newest = store.newest_revision().await.unwrap();
@@ -263,10 +263,10 @@ async fn a_member_that_stops_or_dies_is_left_for_another() {
 
 #[tokio::test]
 async fn an_etcd_that_is_not_there_is_an_error() {
-    let settings = |endpoints: &[&str]| Options {
+    let settings = |endpoints: &[&str]| EtcdOptions {
         endpoints: endpoints.iter().map(|endpoint| (*endpoint).to_owned()).collect(),
         dial_timeout: Duration::from_millis(300),
-        ..Options::default()
+        ..EtcdOptions::default()
     };
     for endpoints in [&[][..], &["ftp://127.0.0.1"], &["http://127.0.0.1:1"], &["unix:///nowhere"]] {
         assert!(matches!(Etcd::connect(settings(endpoints)), Err(Error::Io { .. })), "{endpoints:?}");
@@ -353,11 +353,11 @@ async fn tls_asks_for_the_authority_and_shows_the_client_certificate() {
         cert: Some(write("client.crt", &client.cert)),
         key: Some(write("client.key", &client.key)),
     };
-    let settings = |tls: Tls| Options {
+    let settings = |tls: Tls| EtcdOptions {
         endpoints: vec![format!("https://127.0.0.1:{port}")],
         dial_timeout: Duration::from_secs(2),
         tls,
-        ..Options::default()
+        ..EtcdOptions::default()
     };
     let store = connect(settings(tls.clone()));
     put(&store, "/registry/a", "v").await;

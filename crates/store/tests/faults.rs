@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 use store::{
-    Change, Error, Fate, Follow, Follower, Health, Kind, Revision, Store,
+    Change, ChangeKind, Error, Fate, Follow, Follower, Health, Revision, Store,
     contract::{commit_all, events, key, load, next, put},
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
     fault::{Cause, Fault, Faults, Lasting},
 };
 use tasks::Name;
@@ -29,14 +29,14 @@ impl Faulty {
     fn open() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let faults = Arc::new(Faults::default());
-        let store = open(&directory, Options { media: faults.clone(), ..Options::default() });
+        let store = open(&directory, EmbeddedOptions { media: faults.clone(), ..EmbeddedOptions::default() });
         Self { store, faults, directory }
     }
 
     fn reopen(self) -> (Arc<dyn Store>, TempDir) {
         self.store.close();
         drop(self.store);
-        (open(&self.directory, Options::default()), self.directory)
+        (open(&self.directory, EmbeddedOptions::default()), self.directory)
     }
 
     async fn until_healthy(&self) {
@@ -48,7 +48,7 @@ impl Faulty {
     }
 }
 
-fn open(directory: &TempDir, options: Options) -> Arc<dyn Store> {
+fn open(directory: &TempDir, options: EmbeddedOptions) -> Arc<dyn Store> {
     Arc::new(Embedded::open(&directory.path().join("data"), options).unwrap())
 }
 
@@ -190,7 +190,7 @@ async fn a_store_whose_directory_is_replaced_does_not_use_the_other() {
     faulty.store.commit(Change::put(key("a"), "2")).await.unwrap_err();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(faulty.store.commit(Change::put(key("a"), "3")).await.is_err());
-    let replaced = open(&faulty.directory, Options::default());
+    let replaced = open(&faulty.directory, EmbeddedOptions::default());
     assert_eq!(load(&replaced, "", None).unwrap().texts(), ["b=1"]);
 }
 
@@ -453,7 +453,10 @@ async fn a_reader_that_panics_fails_its_job_alone() {
 #[tokio::test]
 async fn a_reclaimer_that_panics_goes_on_reclaiming() {
     let directory = tempfile::tempdir().unwrap();
-    let store = open(&directory, Options { retention: Duration::from_millis(400), ..Options::default() });
+    let store = open(
+        &directory,
+        EmbeddedOptions { retention: Duration::from_millis(400), ..EmbeddedOptions::default() },
+    );
     make_panic(Name::StoreReclaim).await;
     let deadline = Instant::now() + Duration::from_secs(30);
     while tasks::faults::running(Name::StoreReclaim) == 1 {
@@ -506,7 +509,7 @@ async fn random_faults_lose_nothing_acknowledged_and_hide_nothing_from_followers
     let newest = store.known_revision();
     let mut replayed = BTreeMap::new();
     for event in events(&store, Follow::after(Revision::ZERO), newest).await {
-        assert_eq!(event.kind, Kind::Put);
+        assert_eq!(event.kind, ChangeKind::Put);
         let number: u64 = String::from_utf8_lossy(&event.value.unwrap()).parse().unwrap();
         let before = replayed.insert(event.key.to_string(), number);
         assert!(before < Some(number), "numbers grow");

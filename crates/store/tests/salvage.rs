@@ -16,7 +16,7 @@ use std::{
 use store::{
     Change, Damage, Error, Revision, Store,
     contract::key,
-    embedded::{Embedded, Options, Salvage, SalvageReport},
+    embedded::{Embedded, EmbeddedOptions, Salvage, SalvageReport},
 };
 use tempfile::TempDir;
 
@@ -83,7 +83,7 @@ impl Written {
     }
 }
 
-fn open(path: &Path, options: Options) -> Result<Arc<dyn Store>, Error> {
+fn open(path: &Path, options: EmbeddedOptions) -> Result<Arc<dyn Store>, Error> {
     Ok(Arc::new(Embedded::open(path, options)?))
 }
 
@@ -136,7 +136,7 @@ fn place(bytes: &[u8], text: &[u8]) -> usize {
 async fn thirty() -> (TempDir, PathBuf, Written) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
-    let store = open(&path, Options::default()).unwrap();
+    let store = open(&path, EmbeddedOptions::default()).unwrap();
     let mut written = Written::default();
     for n in 0..30 {
         let name = format!("k/{n:02}");
@@ -159,7 +159,7 @@ async fn everything_but_what_was_hit_is_saved() {
     bytes[from + 1000..to - 66].fill(0xa5);
     fs::write(&file, bytes).unwrap();
     let before = contents(&path);
-    let Err(Error::Unusable { damage, path: said }) = open(&path, Options::default()) else {
+    let Err(Error::Unusable { damage, path: said }) = open(&path, EmbeddedOptions::default()) else {
         panic!("it is damaged")
     };
     assert_eq!((damage.clone(), said), (lost(30, 10), path.clone()));
@@ -182,7 +182,7 @@ async fn everything_but_what_was_hit_is_saved() {
     assert_eq!(fs::read(aside.join("db").join(file.file_name().unwrap())).unwrap(), before[&file]);
     assert!(Salvage::read(&aside).unwrap().is_some(), "what is kept can be salvaged again");
     assert!(Salvage::read(&path).unwrap().is_none());
-    let store = open(&path, Options::default()).unwrap();
+    let store = open(&path, EmbeddedOptions::default()).unwrap();
     written.judge(&store, &report);
     assert_eq!((store.known_revision(), store.compacted()), (report.revision, report.revision));
     assert!(report.revision > Revision(30));
@@ -190,7 +190,7 @@ async fn everything_but_what_was_hit_is_saved() {
     assert_eq!(written.newest, report.revision.next(), "no revision is given out twice");
     written.judge(&store, &report);
     store.close();
-    written.judge(&open(&path, Options::default()).unwrap(), &report);
+    written.judge(&open(&path, EmbeddedOptions::default()).unwrap(), &report);
 }
 
 #[tokio::test]
@@ -202,10 +202,10 @@ async fn rows_inside_of_a_damaged_record_are_saved() {
     let mark = bytes[..at].windows(2).rposition(|window| window == [1, 2]).unwrap();
     bytes[mark] = 9;
     fs::write(&file, &bytes).unwrap();
-    assert!(matches!(open(&path, Options::default()), Err(Error::Unusable { .. })));
+    assert!(matches!(open(&path, EmbeddedOptions::default()), Err(Error::Unusable { .. })));
     let report = Salvage::read(&path).unwrap().unwrap().write(&directory.path().join("aside")).unwrap();
     assert_eq!((report.entries, report.lost_revisions(), report.damaged[0].rows), (30, 0, 2));
-    written.judge(&open(&path, Options::default()).unwrap(), &report);
+    written.judge(&open(&path, EmbeddedOptions::default()).unwrap(), &report);
 
     // Only the row of the log is left of a change.
     let (directory, path, written) = thirty().await;
@@ -217,7 +217,7 @@ async fn rows_inside_of_a_damaged_record_are_saved() {
     assert_eq!((report.entries, report.lost_revisions(), report.damaged[0].rows), (30, 0, 1));
     let named: Vec<_> = report.without_value.iter().map(|one| (one.key.to_string(), one.revision)).collect();
     assert_eq!(named, [("k/10".to_owned(), Revision(11))]);
-    let store = open(&path, Options::default()).unwrap();
+    let store = open(&path, EmbeddedOptions::default()).unwrap();
     written.judge(&store, &report);
     assert!(matches!(store.get(&key("k/10")), Err(Error::Corrupt(_))));
 }
@@ -229,17 +229,17 @@ async fn cut_and_missing_journals_cost_what_they_held() {
     let cut = directory.path().join("cut");
     copy_tree(&path, &cut);
     fs::write(cut.join("db").join(file.file_name().unwrap()), &bytes[..bytes.len() / 2]).unwrap();
-    assert!(matches!(open(&cut, Options::default()), Err(Error::Unusable { .. })));
+    assert!(matches!(open(&cut, EmbeddedOptions::default()), Err(Error::Unusable { .. })));
     let report = Salvage::read(&cut).unwrap().unwrap().write(&directory.path().join("aside")).unwrap();
     assert_eq!(report.lost.last().unwrap().end, Revision(31));
     assert_eq!(report.entries + report.lost_revisions(), 30);
-    written.judge(&open(&cut, Options::default()).unwrap(), &report);
+    written.judge(&open(&cut, EmbeddedOptions::default()).unwrap(), &report);
 
     fs::remove_file(&file).unwrap();
     let report = Salvage::read(&path).unwrap().unwrap().write(&directory.path().join("aside-too")).unwrap();
     assert!(report.is_journal_missing);
     assert_eq!((report.entries, report.lost), (0, vec![Revision(1)..Revision(31)]));
-    assert!(open(&path, Options::default()).is_ok());
+    assert!(open(&path, EmbeddedOptions::default()).is_ok());
 }
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn busy(store: &Arc<dyn Store>, written: &mut Written, rng: &mut Rng, chan
 async fn spoil(rounds: u32, seed: u64) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
-    let options = || Options { retention: Duration::from_millis(50), ..Options::default() };
+    let options = || EmbeddedOptions { retention: Duration::from_millis(50), ..EmbeddedOptions::default() };
     let mut rng = Rng::with_seed(seed);
     let mut written = Written::default();
     let store = open(&path, options()).unwrap();

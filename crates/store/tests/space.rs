@@ -12,7 +12,7 @@ use std::{
 use store::{
     Change, Revision, Store,
     contract::{commit_all, key, load},
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 
 fn used(path: &Path) -> u64 {
@@ -51,7 +51,7 @@ async fn churn(store: &Arc<dyn Store>, path: &Path, total: u64) -> u64 {
 async fn stays_bounded(total: u64) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data");
-    let options = Options { retention: Duration::from_millis(200), ..Options::default() };
+    let options = EmbeddedOptions { retention: Duration::from_millis(200), ..EmbeddedOptions::default() };
     let store: Arc<dyn Store> = Arc::new(Embedded::open(&path, options.clone()).unwrap());
     let peak = churn(&store, &path, total).await;
     assert!(peak < 400 << 20, "10 MB of live values took {} MB", peak >> 20);
@@ -69,7 +69,7 @@ async fn stays_bounded(total: u64) {
 async fn space_is_given_back_when_nothing_is_written_any_more() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data");
-    let options = Options { retention: Duration::from_secs(2), ..Options::default() };
+    let options = EmbeddedOptions { retention: Duration::from_secs(2), ..EmbeddedOptions::default() };
     let store: Arc<dyn Store> = Arc::new(Embedded::open(&path, options).unwrap());
     let peak = churn(&store, &path, 150 << 20).await;
     let begin = Instant::now();
@@ -85,7 +85,7 @@ async fn space_is_given_back_when_nothing_is_written_any_more() {
     assert_eq!(load(&store, "", None).unwrap().entries.len(), 2000);
     let newest = store.known_revision();
     store.close();
-    let store: Arc<dyn Store> = Arc::new(Embedded::open(&path, Options::default()).unwrap());
+    let store: Arc<dyn Store> = Arc::new(Embedded::open(&path, EmbeddedOptions::default()).unwrap());
     assert_eq!((store.known_revision(), load(&store, "", None).unwrap().entries.len()), (newest, 2000));
 }
 

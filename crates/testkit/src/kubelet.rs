@@ -33,12 +33,12 @@ type Connection = TlsStream<TcpStream>;
 #[derive(Clone, Debug)]
 pub struct Kubelet {
     address: SocketAddr,
-    requests: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<KubeletRequest>>>,
 }
 
 /// A request that a kubelet got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct KubeletRequest {
     /// The method.
     pub method: String,
     /// The path.
@@ -51,7 +51,7 @@ pub struct Request {
     pub has_certificate: bool,
 }
 
-impl Request {
+impl KubeletRequest {
     /// The first value of a header; empty without one.
     pub fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
@@ -117,7 +117,7 @@ impl Kubelet {
     }
 
     /// The requests so far.
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<KubeletRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -163,7 +163,7 @@ fn config(serving: &Pair, clients: Option<&Authority>) -> std::io::Result<Server
 }
 
 /// Reads the head of a request; none of them has a body.
-async fn read(connection: &mut Connection) -> Option<Request> {
+async fn read(connection: &mut Connection) -> Option<KubeletRequest> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(connection.read_u8().await.ok()?);
@@ -176,11 +176,11 @@ async fn read(connection: &mut Connection) -> Option<Request> {
     let headers = lines.filter_map(|line| line.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
     let has_certificate = connection.get_ref().1.peer_certificates().is_some();
-    Some(Request { method, path: path.to_owned(), query: query.to_owned(), headers, has_certificate })
+    Some(KubeletRequest { method, path: path.to_owned(), query: query.to_owned(), headers, has_certificate })
 }
 
 /// Answers a request; returns the connection if it can be used again.
-async fn answer(mut connection: Connection, request: &Request, folder: &Path) -> Option<Connection> {
+async fn answer(mut connection: Connection, request: &KubeletRequest, folder: &Path) -> Option<Connection> {
     match request.path.split('/').nth(1) {
         Some("containerLogs") => logs(connection, request).await,
         Some("exec") if request.path.ends_with("/silent") => {
@@ -234,7 +234,7 @@ async fn answer(mut connection: Connection, request: &Request, folder: &Path) ->
 /// Serves an upgrade to a WebSocket.
 async fn channels(
     mut connection: Connection,
-    request: &Request,
+    request: &KubeletRequest,
     what: &str,
     folder: &Path,
 ) -> Option<Connection> {
@@ -258,7 +258,7 @@ async fn channels(
 
 /// Three lines; when they are followed, another one each 50 ms for as long as the client reads, up to a
 /// hundred.
-async fn logs(mut connection: Connection, request: &Request) -> Option<Connection> {
+async fn logs(mut connection: Connection, request: &KubeletRequest) -> Option<Connection> {
     if request.path.ends_with("/moved") {
         let answer =
             "HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1/elsewhere\r\nContent-Length: 0\r\n\r\n";

@@ -15,7 +15,7 @@ mod websocket;
 
 pub use cli::{Cli, Said, Stream, Terminal};
 pub use etcd::Etcd;
-pub use kubelet::{Kubelet, Request as KubeletRequest};
+pub use kubelet::{Kubelet, KubeletRequest};
 pub use nix::sys::signal::Signal;
 pub use process::{Error, Exit, Folder, Process};
 pub use proxy::{Mode as ProxyMode, Proxy};

@@ -49,12 +49,16 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", extent: Extent::Fast, work: Work::Run(clippy) },
     Step { name: "licences", extent: Extent::Fast, work: Work::Run(check_licenses) },
     Step { name: "documentation", extent: Extent::Fast, work: Work::Run(documentation) },
-    Step { name: "unit and contract tests", extent: Extent::Fast, work: Work::Run(|| tests(Part::Fast)) },
+    Step {
+        name: "unit and contract tests",
+        extent: Extent::Fast,
+        work: Work::Run(|| tests(TestGroup::Fast)),
+    },
     Step { name: "examples in the documentation", extent: Extent::Fast, work: Work::Run(doc_tests) },
     Step { name: "release build", extent: Extent::Everything, work: Work::ReleaseBuild },
     Step { name: "real clients", extent: Extent::Everything, work: Work::Run(fetch_tools) },
-    Step { name: "end to end", extent: Extent::Everything, work: Work::Run(|| tests(Part::EndToEnd)) },
-    Step { name: "slow tests", extent: Extent::Everything, work: Work::Run(|| tests(Part::Slow)) },
+    Step { name: "end to end", extent: Extent::Everything, work: Work::Run(|| tests(TestGroup::EndToEnd)) },
+    Step { name: "slow tests", extent: Extent::Everything, work: Work::Run(|| tests(TestGroup::Slow)) },
 ];
 
 /// Runs the steps of `extent` in order, up to the first that fails. A step names all tests that fail.
@@ -145,13 +149,13 @@ fn fetch_tools() -> Result<(), String> {
 
 /// A part of the tests, selected by names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum TestGroup {
     Fast,
     EndToEnd,
     Slow,
 }
 
-impl Part {
+impl TestGroup {
     /// The part in nextest's words.
     fn filter(self) -> &'static str {
         match self {
@@ -181,7 +185,7 @@ impl Part {
     }
 }
 
-fn tests(part: Part) -> Result<(), String> {
+fn tests(part: TestGroup) -> Result<(), String> {
     let mut command = cargo(crate::workspace());
     if command::works(cargo(crate::workspace()).args(["nextest", "--version"])) {
         command.args([
@@ -199,7 +203,7 @@ fn tests(part: Part) -> Result<(), String> {
             .args(["test", "--workspace", "--quiet", "--no-fail-fast"])
             .args(part.arguments(&test_files()?));
     }
-    if part != Part::Fast {
+    if part != TestGroup::Fast {
         command.env("KEELSON_BIN", crate::target().join("release/keelson"));
     }
     show(&mut command)
@@ -245,11 +249,14 @@ mod tests {
     fn without_nextest_every_test_is_in_one_part() {
         let files = ["contract", "e2e_first_start", "http"].map(String::from);
         assert_eq!(
-            Part::Fast.arguments(&files),
+            TestGroup::Fast.arguments(&files),
             ["--lib", "--bins", "--test=contract", "--test=http", "--", "--skip", "slow_"]
         );
-        assert_eq!(Part::EndToEnd.arguments(&files), ["--test=e2e_first_start", "--", "--skip", "slow_"]);
-        assert_eq!(Part::Slow.arguments(&files), ["--tests", "--", "slow_"]);
+        assert_eq!(
+            TestGroup::EndToEnd.arguments(&files),
+            ["--test=e2e_first_start", "--", "--skip", "slow_"]
+        );
+        assert_eq!(TestGroup::Slow.arguments(&files), ["--tests", "--", "slow_"]);
     }
 
     #[test]

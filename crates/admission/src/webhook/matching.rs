@@ -83,7 +83,7 @@ impl<'a> Matcher<'a> {
         webhook: &Webhook,
         attributes: &Attributes<'_>,
     ) -> Option<Option<Arc<ResourceType>>> {
-        let request = rules::Request::of(attributes);
+        let request = rules::RuleSubject::of(attributes);
         let ResourceType { group, version, .. } = attributes.resource;
         // Equivalent resources differ in their groups and versions only.
         let candidates = || webhook.rules.iter().filter(|rule| rule.may_match(request));

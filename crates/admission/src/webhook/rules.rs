@@ -41,14 +41,14 @@ enum Scope {
 
 /// What a rule is compared with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
+pub(crate) struct RuleSubject<'a> {
     pub(crate) operation: Operation,
     pub(crate) resource: &'a str,
     pub(crate) subresource: &'a str,
     pub(crate) is_namespaced: bool,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RuleSubject<'a> {
     pub(crate) fn of(attributes: &'a Attributes<'_>) -> Self {
         Self {
             operation: attributes.operation,
@@ -85,7 +85,7 @@ impl Rule {
     }
 
     /// Whether a request is meant, in some group and version.
-    pub(crate) fn may_match(&self, request: Request<'_>) -> bool {
+    pub(crate) fn may_match(&self, request: RuleSubject<'_>) -> bool {
         let is_in_scope = match self.scope {
             Scope::All => true,
             Scope::Cluster => !request.is_namespaced,
@@ -150,9 +150,9 @@ mod tests {
         Rule::new(RuleWithOperations::of(decoded.as_map().unwrap()))
     }
 
-    fn request<'a>(operation: Operation, resource: &'a str, namespace: &str) -> Request<'a> {
+    fn request<'a>(operation: Operation, resource: &'a str, namespace: &str) -> RuleSubject<'a> {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        Request { operation, resource, subresource, is_namespaced: !namespace.is_empty() }
+        RuleSubject { operation, resource, subresource, is_namespaced: !namespace.is_empty() }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// The kinds of objects that a node reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
+pub(super) enum VertexKind {
     ConfigMap,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -52,14 +52,14 @@ struct Volume {
 
 impl Graph {
     /// Whether an object is related to a node.
-    pub(super) fn reaches(&self, node: &str, kind: Kind, namespace: &str, name: &str) -> bool {
+    pub(super) fn reaches(&self, node: &str, kind: VertexKind, namespace: &str, name: &str) -> bool {
         let needs = |object| self.nodes.get(node).is_some_and(|objects| objects.has(object));
         match kind {
-            Kind::Pod => self.pods.get(namespace, name).is_some_and(|pod| pod.node == node),
-            Kind::VolumeAttachment => {
+            VertexKind::Pod => self.pods.get(namespace, name).is_some_and(|pod| pod.node == node),
+            VertexKind::VolumeAttachment => {
                 namespace.is_empty() && self.attachments.get(name).is_some_and(|of| of == node)
             }
-            Kind::PersistentVolume => {
+            VertexKind::PersistentVolume => {
                 namespace.is_empty() && self.volumes.get(name).is_some_and(|volume| needs(volume.claim))
             }
             _ => self.objects.find(kind, namespace, name).is_some_and(|object| {
@@ -110,9 +110,10 @@ impl Graph {
     /// Sets a volume; without references, because it is for no claim or gone, removes it.
     pub(super) fn set_volume(&mut self, name: &str, references: Option<VolumeReferences>) {
         let volume = references.map(|VolumeReferences { claim: (namespace, name), secrets }| {
-            let claim = self.objects.hold(Kind::PersistentVolumeClaim, &namespace, &name);
+            let claim = self.objects.hold(VertexKind::PersistentVolumeClaim, &namespace, &name);
             let secrets = secrets.iter();
-            let secrets = secrets.map(|(namespace, name)| self.objects.hold(Kind::Secret, namespace, name));
+            let secrets =
+                secrets.map(|(namespace, name)| self.objects.hold(VertexKind::Secret, namespace, name));
             Volume { claim, secrets: secrets.collect() }
         });
         if let Some(Volume { claim, secrets }) = &volume {
@@ -203,7 +204,7 @@ impl Counts {
 /// The numbers of the objects that something refers to.
 #[derive(Default)]
 struct Objects {
-    numbers: HashMap<Kind, Names<Id>>,
+    numbers: HashMap<VertexKind, Names<Id>>,
     /// By number.
     slots: Vec<Slot>,
     /// Numbers that can be used again.
@@ -211,7 +212,7 @@ struct Objects {
 }
 
 struct Slot {
-    kind: Kind,
+    kind: VertexKind,
     namespace: Text,
     name: Text,
     /// How many pods and volumes refer to it.
@@ -219,12 +220,12 @@ struct Slot {
 }
 
 impl Objects {
-    fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Id> {
+    fn find(&self, kind: VertexKind, namespace: &str, name: &str) -> Option<Id> {
         self.numbers.get(&kind)?.get(namespace, name).copied()
     }
 
     /// The number of an object, which it has until it is released as often as it was held.
-    fn hold(&mut self, kind: Kind, namespace: &str, name: &str) -> Id {
+    fn hold(&mut self, kind: VertexKind, namespace: &str, name: &str) -> Id {
         let known = self.find(kind, namespace, name);
         if let Some((id, slot)) = known.and_then(|id| Some((id, self.slots.get_mut(id.0 as usize)?))) {
             slot.holders += 1;

@@ -1,6 +1,6 @@
 //! What pods, volumes and attachments refer to. Only the fields that can refer to something are decoded.
 
-use super::graph::Kind;
+use super::graph::VertexKind;
 use crate::stored;
 use cache::Entry;
 use object::Text;
@@ -18,7 +18,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 pub(super) struct PodReferences {
     pub(super) node: Text,
     /// The objects in its namespace.
-    pub(super) objects: BTreeSet<(Kind, Text)>,
+    pub(super) objects: BTreeSet<(VertexKind, Text)>,
 }
 
 /// A volume that is for a claim. Objects are given by namespace and name.
@@ -80,10 +80,10 @@ pub(super) fn of_pod(entry: &Entry) -> Result<Option<PodReferences>, Error> {
 pub fn secrets_of_pod(entry: &Entry) -> Result<BTreeSet<Text>, Error> {
     let pod = stored::decode_part(&POD, entry)?;
     let objects = objects_of_pod(v1::Pod::of(&pod), entry.name()).into_iter();
-    Ok(objects.filter_map(|(kind, name)| (kind == Kind::Secret).then_some(name)).collect())
+    Ok(objects.filter_map(|(kind, name)| (kind == VertexKind::Secret).then_some(name)).collect())
 }
 
-fn objects_of_pod(pod: v1::Pod<'_>, name: &str) -> BTreeSet<(Kind, Text)> {
+fn objects_of_pod(pod: v1::Pod<'_>, name: &str) -> BTreeSet<(VertexKind, Text)> {
     let spec = pod.spec();
     let mut objects = BTreeSet::new();
     let mut add = |kind, name: &str| {
@@ -91,22 +91,22 @@ fn objects_of_pod(pod: v1::Pod<'_>, name: &str) -> BTreeSet<(Kind, Text)> {
             objects.insert((kind, Text::from(name)));
         }
     };
-    add(Kind::ServiceAccount, spec.service_account_name());
-    spec.image_pull_secrets().iter().for_each(|secret| add(Kind::Secret, secret.name()));
+    add(VertexKind::ServiceAccount, spec.service_account_name());
+    spec.image_pull_secrets().iter().for_each(|secret| add(VertexKind::Secret, secret.name()));
     spec.init_containers().iter().for_each(|of| of_container(of.env_from(), of.env(), &mut add));
     spec.containers().iter().for_each(|of| of_container(of.env_from(), of.env(), &mut add));
     spec.ephemeral_containers().iter().for_each(|of| of_container(of.env_from(), of.env(), &mut add));
     for volume in spec.volumes().iter() {
-        secrets_of_source(volume).iter().for_each(|secret| add(Kind::Secret, secret));
-        add(Kind::ConfigMap, volume.config_map().map_or("", |map| map.name()));
+        secrets_of_source(volume).iter().for_each(|secret| add(VertexKind::Secret, secret));
+        add(VertexKind::ConfigMap, volume.config_map().map_or("", |map| map.name()));
         for source in volume.projected().iter().flat_map(|projected| projected.sources().iter()) {
-            add(Kind::Secret, source.secret().map_or("", |secret| secret.name()));
-            add(Kind::ConfigMap, source.config_map().map_or("", |map| map.name()));
+            add(VertexKind::Secret, source.secret().map_or("", |secret| secret.name()));
+            add(VertexKind::ConfigMap, source.config_map().map_or("", |map| map.name()));
         }
         if let Some(claim) = volume.persistent_volume_claim() {
-            add(Kind::PersistentVolumeClaim, claim.claim_name());
+            add(VertexKind::PersistentVolumeClaim, claim.claim_name());
         } else if volume.ephemeral().is_some() {
-            add(Kind::PersistentVolumeClaim, &format!("{name}-{}", volume.name()));
+            add(VertexKind::PersistentVolumeClaim, &format!("{name}-{}", volume.name()));
         }
     }
     for claim in spec.resource_claims().iter() {
@@ -117,7 +117,7 @@ fn objects_of_pod(pod: v1::Pod<'_>, name: &str) -> BTreeSet<(Kind, Text)> {
             (None, Some(_)) => generated().and_then(|status| status.resource_claim_name()),
             (None, None) => None,
         };
-        add(Kind::ResourceClaim, name.unwrap_or_default());
+        add(VertexKind::ResourceClaim, name.unwrap_or_default());
     }
     objects
 }
@@ -125,15 +125,15 @@ fn objects_of_pod(pod: v1::Pod<'_>, name: &str) -> BTreeSet<(Kind, Text)> {
 fn of_container<'a>(
     env_from: Items<'a, v1::EnvFromSource<'a>>,
     env: Items<'a, v1::EnvVar<'a>>,
-    add: &mut impl FnMut(Kind, &str),
+    add: &mut impl FnMut(VertexKind, &str),
 ) {
     for source in env_from.iter() {
-        add(Kind::Secret, source.secret_ref().map_or("", |secret| secret.name()));
-        add(Kind::ConfigMap, source.config_map_ref().map_or("", |map| map.name()));
+        add(VertexKind::Secret, source.secret_ref().map_or("", |secret| secret.name()));
+        add(VertexKind::ConfigMap, source.config_map_ref().map_or("", |map| map.name()));
     }
     for source in env.iter().filter_map(|variable| variable.value_from()) {
-        add(Kind::Secret, source.secret_key_ref().map_or("", |secret| secret.name()));
-        add(Kind::ConfigMap, source.config_map_key_ref().map_or("", |map| map.name()));
+        add(VertexKind::Secret, source.secret_key_ref().map_or("", |secret| secret.name()));
+        add(VertexKind::ConfigMap, source.config_map_key_ref().map_or("", |map| map.name()));
     }
 }
 

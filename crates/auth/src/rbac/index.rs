@@ -5,7 +5,7 @@
 //!    those of a namespace are next to each other, and found without a look at any other.
 
 use super::binding::{Binding, Grant, RoleRef, Subject};
-use super::policy::{PolicyRule, PolicyRules, Request};
+use super::policy::{PolicyRequest, PolicyRule, PolicyRules};
 use super::roles::{RoleId, Roles};
 use crate::User;
 use crate::stored::{decode, logged};
@@ -138,7 +138,7 @@ impl Index {
 
     /// The first grant that allows a request: of cluster role bindings, then of role bindings in the
     /// namespace; by name.
-    pub(super) fn search(&self, user: &User, namespace: &str, request: &Request<'_>) -> Search<'_> {
+    pub(super) fn search(&self, user: &User, namespace: &str, request: &PolicyRequest<'_>) -> Search<'_> {
         let mut unresolved = false;
         for namespace in scopes(namespace) {
             let hash = self.hash(namespace);

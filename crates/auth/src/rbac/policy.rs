@@ -66,13 +66,13 @@ impl Verbs {
 }
 
 /// The attributes of a request, prepared for the comparison with many rules.
-pub(crate) struct Request<'a> {
+pub(crate) struct PolicyRequest<'a> {
     verb: &'a str,
     known_verb: Option<Verbs>,
     target: &'a Target,
 }
 
-impl<'a> Request<'a> {
+impl<'a> PolicyRequest<'a> {
     pub(crate) fn new(attributes: &'a Attributes) -> Self {
         let verb = &*attributes.verb;
         Self { verb, known_verb: Verbs::known(verb), target: &attributes.target }
@@ -124,7 +124,7 @@ impl PolicyRule {
     }
 
     /// Whether it allows a request.
-    pub(crate) fn allows(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn allows(&self, request: &PolicyRequest<'_>) -> bool {
         self.has_verb(request)
             && match request.target {
                 Target::Resource { group, resource, subresource, name, .. } => {
@@ -136,7 +136,7 @@ impl PolicyRule {
             }
     }
 
-    fn has_verb(&self, request: &Request<'_>) -> bool {
+    fn has_verb(&self, request: &PolicyRequest<'_>) -> bool {
         match request.known_verb {
             Some(verb) => self.known_verbs.0 & verb.0 != 0,
             None => has(&self.verbs, request.verb),
@@ -212,7 +212,7 @@ mod tests {
             namespace: "n".into(),
             name: name.into(),
         };
-        rule.allows(&Request::new(&Attributes::new(verb, target)))
+        rule.allows(&PolicyRequest::new(&Attributes::new(verb, target)))
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
             ("*", "/anything", true),
         ] {
             let rule = PolicyRule::new(list(&["get"]), list(&[]), list(&[]), list(&[]), list(&[granted]));
-            let asked_for = |verb| rule.allows(&Request::new(&Attributes::path(verb, asked)));
+            let asked_for = |verb| rule.allows(&PolicyRequest::new(&Attributes::path(verb, asked)));
             assert_eq!(asked_for("get"), expected, "{granted} {asked}");
             assert!(!asked_for("post"));
         }

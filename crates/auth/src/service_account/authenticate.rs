@@ -65,7 +65,7 @@ impl Objects {
 }
 
 /// Which tokens are accepted.
-pub struct Settings {
+pub struct TokenSettings {
     /// The issuers of bound tokens.
     pub issuers: Vec<String>,
     /// The keys that tokens are signed with.
@@ -97,7 +97,7 @@ pub struct LegacyUse {
 
 /// Service account tokens as a method of authentication.
 pub struct ServiceAccountTokens {
-    settings: Settings,
+    settings: TokenSettings,
     objects: Objects,
     tokens: Tokens,
 }
@@ -118,7 +118,7 @@ impl AuthenticateToken for ServiceAccountTokens {
 
 impl ServiceAccountTokens {
     /// Accepts tokens.
-    pub fn new(settings: Settings, objects: Objects) -> Self {
+    pub fn new(settings: TokenSettings, objects: Objects) -> Self {
         Self { settings, objects, tokens: Tokens::default() }
     }
 

@@ -25,15 +25,16 @@ fn issuer() -> Issuer {
 }
 
 impl World {
-    async fn new(change: impl FnOnce(&mut Settings)) -> Self {
+    async fn new(change: impl FnOnce(&mut TokenSettings)) -> Self {
         let names = ["serviceaccounts", "secrets", "pods"];
         let specs = names.map(|name| Spec::namespaced(name).unwrap()).into_iter();
         let specs = specs.chain([Spec::cluster("nodes").unwrap()]);
-        let cache = Cache::open(Arc::new(Memory::default()), specs, cache::Options::default()).await.unwrap();
+        let cache =
+            Cache::open(Arc::new(Memory::default()), specs, cache::CacheOptions::default()).await.unwrap();
         let issuer = issuer();
         let uses = Arc::new(Mutex::new(Vec::new()));
         let noted = uses.clone();
-        let mut settings = Settings {
+        let mut settings = TokenSettings {
             issuers: vec![ISSUER.into(), "https://old.example".into()],
             keys: KeySet::new(vec![issuer.key.public().clone()]),
             audiences: vec![ISSUER.into()],

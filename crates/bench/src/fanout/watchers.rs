@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{Outcome, process, report::Row};
 use cache::{
-    Cache, Encoding, Filter, Options, Resource,
-    watch::{Delivery, Item, Kind, Request, Start, Watcher},
+    Cache, CacheOptions, Encoding, Filter, Resource,
+    watch::{Delivery, EventType, Item, Start, WatchOptions, Watcher},
 };
 use object::field_selector::Selector;
 use std::{
@@ -124,9 +124,9 @@ fn line(item: Item<'_>) -> Option<[&[u8]; 3]> {
     match item {
         Item::Event(event) => {
             let head: &[u8] = match event.kind {
-                Kind::Added => br#"{"type":"ADDED","object":"#,
-                Kind::Modified => br#"{"type":"MODIFIED","object":"#,
-                Kind::Deleted => br#"{"type":"DELETED","object":"#,
+                EventType::Added => br#"{"type":"ADDED","object":"#,
+                EventType::Modified => br#"{"type":"MODIFIED","object":"#,
+                EventType::Deleted => br#"{"type":"DELETED","object":"#,
             };
             Some([head, event.entry.bytes(), b"}\n"])
         }
@@ -166,9 +166,10 @@ pub(super) fn fan_out(runtime: &Runtime, work: FanoutWork) -> Result<Row, Failur
     };
     let changes = (1_000_000 / watchers).clamp(100, most);
     // The log is small enough to drop a little in every round, so that all rounds are alike.
-    let brief = memory::Options { retention: Duration::from_millis(100), ..memory::Options::default() };
+    let brief =
+        memory::MemoryOptions { retention: Duration::from_millis(100), ..memory::MemoryOptions::default() };
     let (size, log_bytes) = if watchers < 100 { (Size::Small, 4 << 20) } else { (Size::Whole, 16 << 20) };
-    let options = Options { log_bytes, ..Options::default() };
+    let options = CacheOptions { log_bytes, ..CacheOptions::default() };
     let (cache, resource) = small(runtime, Memory::new(brief), options, 1000)?;
     let pods: Arc<[Pod]> = (0..1000).map(|number| Pod::new(number, size)).collect();
     let (mut woken, mut elapsed) = (0, Duration::ZERO);
@@ -285,7 +286,7 @@ fn middle(mut times: Vec<f64>) -> (f64, f64) {
 /// Changes of pods on a thousand nodes, each of which watches its own.
 pub(super) fn by_node(runtime: &Runtime) -> Result<Row, Failure> {
     let changes = 20_000;
-    let (cache, resource) = small(runtime, Memory::default(), Options::default(), NODES)?;
+    let (cache, resource) = small(runtime, Memory::default(), CacheOptions::default(), NODES)?;
     let alone = cost(|| runtime.block_on(write(&cache, 1, changes, Size::Whole)))?;
     let seen = Arc::<Seen>::default();
     let filters =
@@ -309,7 +310,7 @@ pub(super) fn by_node(runtime: &Runtime) -> Result<Row, Failure> {
 /// Ten thousand watchers to whom nothing happens, while other objects change.
 pub(super) fn idle(runtime: &Runtime) -> Result<Row, Failure> {
     let watchers = 10_000;
-    let (cache, resource) = small(runtime, Memory::default(), Options::default(), 1000)?;
+    let (cache, resource) = small(runtime, Memory::default(), CacheOptions::default(), 1000)?;
     let seen = Arc::<Seen>::default();
     let before = process::memory()?;
     let filters = (0..watchers).map(|number| {
@@ -366,7 +367,7 @@ async fn watch(
 ) -> Result<Vec<JoinHandle<()>>, Failure> {
     let mut tasks = Vec::new();
     for (number, filter) in filters.enumerate() {
-        let request = Request::new(Start::After(from)).filter(filter).with_bookmarks();
+        let request = WatchOptions::new(Start::After(from)).filter(filter).with_bookmarks();
         let mut watcher = resource.watch(request).await?;
         let seen = seen.clone();
         tasks.push(tokio::spawn(async move {

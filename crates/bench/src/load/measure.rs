@@ -100,7 +100,7 @@ struct Failures {
 
 /// What one connection did.
 #[derive(Default)]
-struct Part {
+struct ConnectionWork {
     latencies: Vec<Duration>,
     bytes: u64,
 }
@@ -244,8 +244,8 @@ impl Drive {
     }
 }
 
-async fn requests(mut connection: Connection, shared: Arc<Shared>) -> Part {
-    let mut part = Part::default();
+async fn requests(mut connection: Connection, shared: Arc<Shared>) -> ConnectionWork {
+    let mut part = ConnectionWork::default();
     loop {
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         if number >= shared.work.operations {

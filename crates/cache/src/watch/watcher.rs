@@ -1,8 +1,8 @@
 //! The cursor of one watcher.
 
 use super::{
-    Batch, Bookmarks, Chunk, Few, Kind, Mark, Request, Start, chunks::Span, watcher_index::Subscription,
-    watcher_set::WatcherSet,
+    Batch, Bookmarks, Chunk, EventType, Few, Mark, Start, WatchOptions, chunks::Span,
+    watcher_index::Subscription, watcher_set::WatcherSet,
 };
 use crate::{
     Encoding, Entry, Error,
@@ -85,8 +85,8 @@ impl Resource {
     /// Fails with [`Error::TooOld`] if the changes after the revision asked for are gone, with
     /// [`Error::TooLarge`] if a state was asked for that did not come in time, and with [`Error::Damaged`] or
     /// [`Error::Unavailable`] if a part of it cannot be read.
-    pub async fn watch(self: &Arc<Self>, request: Request) -> Result<Watcher, Error> {
-        let Request { start, filter, bookmarks } = request;
+    pub async fn watch(self: &Arc<Self>, request: WatchOptions) -> Result<Watcher, Error> {
+        let WatchOptions { start, filter, bookmarks } = request;
         self.check_served()?;
         if let Start::State(freshness) | Start::StreamingList(freshness) = start {
             self.freshen(freshness).await?;
@@ -282,7 +282,7 @@ impl Watcher {
         let mut items = Batch::default();
         for entry in range.by_ref().take(LOOKS) {
             if self.selection.matches(&entry) {
-                items.push_event(Kind::Added, entry);
+                items.push_event(EventType::Added, entry);
             }
             if items.len() >= ITEMS {
                 break;
@@ -537,13 +537,13 @@ fn cannot_notify(selection: Option<&Selection>, change: &Transition) -> Option<E
 }
 
 /// The event that a change is for a watcher of a selection, or of everything.
-fn tell(selection: Option<&Selection>, change: &Transition) -> Option<Kind> {
+fn tell(selection: Option<&Selection>, change: &Transition) -> Option<EventType> {
     let matches = |entry: &Arc<Entry>| selection.is_none_or(|selection| selection.matches(entry));
     let matching = |slot: &Slot| slot.entry().is_some_and(matches);
     match (matching(&change.before), matching(&change.after)) {
         (false, false) => None,
-        (false, true) => Some(Kind::Added),
-        (true, true) => Some(Kind::Modified),
-        (true, false) => Some(Kind::Deleted),
+        (false, true) => Some(EventType::Added),
+        (true, true) => Some(EventType::Modified),
+        (true, false) => Some(EventType::Deleted),
     }
 }

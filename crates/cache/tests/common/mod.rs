@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use cache::{
-    Cache, Change, Committed, Encoding, Entry, Error, Field, Filter, Freshness, List, Mode, Options, Query,
-    Resource, Spec,
-    watch::{self, Kind, Mark, Request, Watcher},
+    Cache, CacheOptions, Change, Committed, Encoding, Entry, Error, Field, Filter, Freshness, List, Mode,
+    Query, Resource, Spec,
+    watch::{self, EventType, Mark, WatchOptions, Watcher},
 };
 use object::{field_selector, label};
 use std::{sync::Arc, time::Duration};
@@ -57,12 +57,12 @@ impl Stored {
 
     fn start(&mut self) {
         let retention = self.retention;
-        let memory = || Memory::new(memory::Options { retention, ..Default::default() });
+        let memory = || Memory::new(memory::MemoryOptions { retention, ..Default::default() });
         self.store = Some(match self.backing {
             Backing::Memory => Arc::new(memory()),
             Backing::Sparse => Arc::new(Sparse::new(memory(), fastrand::u64(..))),
             Backing::Embedded => {
-                let options = embedded::Options { retention, ..Default::default() };
+                let options = embedded::EmbeddedOptions { retention, ..Default::default() };
                 Arc::new(Embedded::open(&self.directory.path().join("data"), options).unwrap())
             }
         });
@@ -92,7 +92,7 @@ pub fn nodes() -> Spec {
     Spec::cluster("nodes").unwrap().field(Field::new("spec.unschedulable").absent("false"))
 }
 
-pub async fn open(stored: &Stored, options: Options) -> Cache {
+pub async fn open(stored: &Stored, options: CacheOptions) -> Cache {
     Cache::open(stored.store(), [pods(), nodes()], options).await.unwrap()
 }
 
@@ -104,11 +104,11 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    pub async fn new(backing: Backing, options: Options) -> Self {
+    pub async fn new(backing: Backing, options: CacheOptions) -> Self {
         Self::on(Stored::new(backing), options).await
     }
 
-    pub async fn on(stored: Stored, options: Options) -> Self {
+    pub async fn on(stored: Stored, options: CacheOptions) -> Self {
         let cache = open(&stored, options).await;
         let pods = cache.resource("pods").unwrap();
         Self { stored, cache, pods }
@@ -130,12 +130,12 @@ impl Fixture {
         self.pods.list(Query { mode, filter, limit: None }).await
     }
 
-    pub async fn watch(&self, request: Request) -> Watching {
+    pub async fn watch(&self, request: WatchOptions) -> Watching {
         Watching { watcher: self.pods.watch(request).await.unwrap(), ahead: Vec::new() }
     }
 
     /// Ends the cache and its store, and starts both again.
-    pub async fn restart(self, options: Options) -> Self {
+    pub async fn restart(self, options: CacheOptions) -> Self {
         let Self { mut stored, cache, pods } = self;
         drop((cache, pods));
         stored.restart();
@@ -220,7 +220,7 @@ pub enum Item {
 
 #[derive(Clone)]
 pub struct Event {
-    pub kind: Kind,
+    pub kind: EventType,
     pub entry: Arc<Entry>,
 }
 

@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use cache::{
     Cache, Change, Committed, Encoding, Entry, Error, Filter, Freshness, Mode, Query,
-    watch::{self, Bookmarks, Item, Kind, Request, Start, Watcher},
+    watch::{self, Bookmarks, EventType, Item, Start, WatchOptions, Watcher},
 };
 use fastrand::Rng;
 use object::{field_selector, label};
@@ -373,7 +373,7 @@ pub(crate) enum End {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    Event(Kind, Version),
+    Event(EventType, Version),
     Bookmark(Revision),
     InitialEnd(Revision),
 }
@@ -405,7 +405,7 @@ impl Delivery {
             let [kind, key, created, revision, app, node, phase] = parts[..] else {
                 panic!("shared: {line}")
             };
-            let kinds = [Kind::Added, Kind::Modified, Kind::Deleted];
+            let kinds = [EventType::Added, EventType::Modified, EventType::Deleted];
             let kind = kinds.into_iter().find(|own| own.as_str() == kind).unwrap();
             let [created, revision] = [created, revision].map(|number| Revision(number.parse().unwrap()));
             let [app, node, phase] = [app, node, phase].map(str::to_owned);
@@ -442,7 +442,7 @@ impl Watch {
         loop {
             let (start, seen) = self.begin();
             let request =
-                Request { start, filter: self.plan.wanted.filter(), bookmarks: self.plan.bookmarks };
+                WatchOptions { start, filter: self.plan.wanted.filter(), bookmarks: self.plan.bookmarks };
             let resource = self.cache.resource(self.plan.wanted.resource()).unwrap();
             let mut watcher = match resource.watch(request).await {
                 Ok(watcher) => watcher,

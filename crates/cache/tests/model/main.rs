@@ -12,7 +12,7 @@ mod common;
 mod reference;
 
 use actors::{Read, Seen, Write};
-use cache::Options;
+use cache::CacheOptions;
 use common::{Backing, Stored, open};
 use fastrand::Rng;
 use reference::Reference;
@@ -77,9 +77,9 @@ struct Record {
     seen: Mutex<Vec<Arc<Mutex<Seen>>>>,
 }
 
-fn options(random: &mut Rng) -> Options {
+fn options(random: &mut Rng) -> CacheOptions {
     let pick = |random: &mut Rng, choices: &[usize]| *random.choice(choices).unwrap();
-    Options {
+    CacheOptions {
         wait: Duration::from_millis(3000),
         log_bytes: pick(random, &[0, 3000, 1 << 20]),
         replay: pick(random, &[0, 5, 20_000]) as u64,
@@ -87,7 +87,7 @@ fn options(random: &mut Rng) -> Options {
         log_retention: Duration::from_millis(pick(random, &[5, 300_000]) as u64),
         snapshot_retention: Duration::from_millis(pick(random, &[5, 75_000]) as u64),
         bookmark_interval: Duration::from_millis(pick(random, &[1, 60_000]) as u64),
-        ..Options::default()
+        ..CacheOptions::default()
     }
 }
 

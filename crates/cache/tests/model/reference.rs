@@ -3,7 +3,7 @@
 use crate::actors::{Asked, Delivery, End, Expect, Listed, Object, Read, Seen, Version, Wanted, Write};
 use cache::{
     Error, Freshness, Mode,
-    watch::{Bookmarks, Kind, Start},
+    watch::{Bookmarks, EventType, Start},
 };
 use std::{collections::BTreeMap, ops::RangeInclusive};
 use store::Revision;
@@ -81,10 +81,10 @@ impl Reference {
             let matching = |version: &&Version| wanted.matches(version);
             match (before.filter(matching), after.filter(matching)) {
                 (None, None) => None,
-                (None, Some(after)) => Some(Delivery::Event(Kind::Added, after.clone())),
-                (Some(_), Some(after)) => Some(Delivery::Event(Kind::Modified, after.clone())),
+                (None, Some(after)) => Some(Delivery::Event(EventType::Added, after.clone())),
+                (Some(_), Some(after)) => Some(Delivery::Event(EventType::Modified, after.clone())),
                 (Some(before), None) => {
-                    Some(Delivery::Event(Kind::Deleted, tombstone(before, step.revision)))
+                    Some(Delivery::Event(EventType::Deleted, tombstone(before, step.revision)))
                 }
             }
         };
@@ -220,8 +220,10 @@ impl Reference {
     }
 
     fn initial(&self, seen: &Seen, start: Revision) -> Vec<Delivery> {
-        let added =
-            self.state(&seen.wanted, start).into_iter().map(|version| Delivery::Event(Kind::Added, version));
+        let added = self
+            .state(&seen.wanted, start)
+            .into_iter()
+            .map(|version| Delivery::Event(EventType::Added, version));
         let is_marked =
             matches!(seen.start, Start::StreamingList(_)) && seen.bookmarks == Bookmarks::Periodic;
         let end = is_marked.then_some(Delivery::InitialEnd(start));

@@ -1,12 +1,12 @@
 use super::*;
 use cache::Committed;
-use cache::watch::{Item, Kind};
+use cache::watch::{EventType, Item};
 use store::memory::Memory;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn open(store: Arc<Memory>) -> Arc<Cache> {
-    let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default());
+    let cache = Cache::open(store, registry::specs().unwrap(), cache::CacheOptions::default());
     Arc::new(cache.await.unwrap())
 }
 
@@ -53,7 +53,7 @@ async fn events_go_an_hour_after_their_last_write_and_watchers_see_it() {
     let rewritten = write(&cache, "b", 0, None).await;
     write(&cache, "c", 0, None).await;
     let events = cache.resource("events").unwrap();
-    let mut watcher = events.watch(Request::new(Start::After(cache.revision()))).await.unwrap();
+    let mut watcher = events.watch(WatchOptions::new(Start::After(cache.revision()))).await.unwrap();
     assert_eq!(around(&cache, begin + HOUR).await, ["abc", "bc"]);
     assert_eq!(around(&cache, begin + HOUR * 3 / 2).await, ["bc", ""]);
     assert!(rewritten > last);
@@ -61,7 +61,7 @@ async fn events_go_an_hour_after_their_last_write_and_watchers_see_it() {
     while seen.len() < 3 {
         for item in watcher.next().await.unwrap().iter() {
             let Item::Event(event) = item else { panic!("{item:?}") };
-            assert_eq!(event.kind, Kind::Deleted);
+            assert_eq!(event.kind, EventType::Deleted);
             seen.push(event.entry.name().to_owned());
         }
     }

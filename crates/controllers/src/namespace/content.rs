@@ -127,7 +127,7 @@ impl Content {
         let types = types(&self.shared.client.registry().catalog());
         let (pods, others): (Vec<_>, Vec<_>) =
             types.into_iter().partition(|of| of.resource.spec().prefix() == "pods");
-        let request = Request { namespace: namespace.into(), uid: uid.into(), deleted_at };
+        let request = EmptiedNamespace { namespace: namespace.into(), uid: uid.into(), deleted_at };
         for pods in pods {
             left.add(namespace, self.shared.clone().delete(pods, request.clone()).await);
         }
@@ -174,7 +174,7 @@ impl Content {
 
 /// Which namespace is emptied.
 #[derive(Clone)]
-struct Request {
+struct EmptiedNamespace {
     namespace: Arc<str>,
     uid: Arc<str>,
     deleted_at: Time,
@@ -185,9 +185,9 @@ impl Shared {
     async fn delete(
         self: Arc<Self>,
         of: ContentType,
-        request: Request,
+        request: EmptiedNamespace,
     ) -> Result<Option<LeftOfType>, String> {
-        let Request { namespace, uid, deleted_at } = request;
+        let EmptiedNamespace { namespace, uid, deleted_at } = request;
         let _slot = self.slots.acquire().await;
         let found = self.namespaces.lookup("", &namespace);
         if !found.is_ok_and(|found| found.is_some_and(|found| found.uid() == &*uid)) {

@@ -12,8 +12,11 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Self {
-        let cache =
-            Cache::open(Arc::new(Memory::default()), registry::specs().unwrap(), cache::Options::default());
+        let cache = Cache::open(
+            Arc::new(Memory::default()),
+            registry::specs().unwrap(),
+            cache::CacheOptions::default(),
+        );
         let cache = Arc::new(cache.await.unwrap());
         let registry = Arc::new(Registry::new(cache.clone(), Config::new(&cache).unwrap()).unwrap());
         let services = cache.resource("services").unwrap();

@@ -20,7 +20,7 @@ const KMS: Timing = Timing {
 };
 
 fn load(given: &Given) -> Encryption {
-    let options = Options { automatic_reload: true };
+    let options = LoadOptions { automatic_reload: true };
     Encryption::load_with(&given.path(), options, &Handle::current(), KMS, RELOAD).unwrap()
 }
 
@@ -100,7 +100,7 @@ async fn file_whose_plugin_is_not_healthy_is_used_once_it_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn file_is_not_followed_unless_asked_to() {
     let given = Given::new(&configuration(&["secrets: aesgcm a/1"]));
-    let options = Options::default();
+    let options = LoadOptions::default();
     let encryption = Encryption::load_with(&given.path(), options, &Handle::current(), KMS, RELOAD).unwrap();
     assert!(encryption.health_check().is_none());
     given.write(&configuration(&["secrets: aesgcm b/1"]));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use admission::Known;
 use auth::{SystemIdentity, stored};
-use cache::watch::{self, Request, Start};
+use cache::watch::{self, Start, WatchOptions};
 use cache::{Cache, Resource};
 use kinds::metadata;
 use object::quote::Quoted;
@@ -169,7 +169,7 @@ impl ApiServices {
     /// Writes conditions, until changes cannot be followed from where they were.
     async fn follow(&self, cache: &Cache) -> Result<(), cache::Error> {
         let watch = async |resource: &Arc<Resource>| {
-            resource.watch(Request::new(Start::After(cache.revision()))).await
+            resource.watch(WatchOptions::new(Start::After(cache.revision()))).await
         };
         let mut objects = watch(&self.resource).await?;
         let mut services = watch(&self.services).await?;

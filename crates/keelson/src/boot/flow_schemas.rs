@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use admission::Known;
 use auth::SystemIdentity;
-use cache::watch::{self, Request, Start};
+use cache::watch::{self, Start, WatchOptions};
 use cache::{Cache, Resource};
 use object::Map;
 use object::quote::Quoted;
@@ -65,7 +65,7 @@ impl FlowSchemas {
     /// Writes conditions, until changes cannot be followed from where they were.
     async fn follow(&self, cache: &Cache) -> Result<(), cache::Error> {
         let watch = async |resource: &Arc<Resource>| {
-            resource.watch(Request::new(Start::After(cache.revision()))).await
+            resource.watch(WatchOptions::new(Start::After(cache.revision()))).await
         };
         let mut schemas = watch(&self.resource).await?;
         let mut levels = watch(&self.levels).await?;

@@ -135,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn leases_of_servers_that_are_gone_are_removed() {
         let store = Arc::new(store::memory::Memory::default());
-        let cache = cache::Cache::open(store, registry::specs().unwrap(), cache::Options::default());
+        let cache = cache::Cache::open(store, registry::specs().unwrap(), cache::CacheOptions::default());
         let cache = Arc::new(cache.await.unwrap());
         let config = registry::Config::new(&cache).unwrap();
         let registry = Arc::new(registry::Registry::new(cache.clone(), config).unwrap());

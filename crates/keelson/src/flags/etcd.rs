@@ -2,10 +2,10 @@
 
 use layout::MediaType;
 
-use crate::options::{EtcdOverride, Options, Storage};
+use crate::options::{EtcdOverride, ServerOptions, Storage};
 
 /// Refuses flags that contradict each other; servers of etcd choose the storage.
-pub(super) fn check(options: &mut Options) -> Result<(), String> {
+pub(super) fn check(options: &mut ServerOptions) -> Result<(), String> {
     if options.encryption.automatic_reload && options.encryption.config.is_none() {
         return Err(
             "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"

@@ -1,9 +1,9 @@
 //! The rules of the flags `--oidc-*` and `--authentication-config`, with the texts of the reference.
 
-use crate::options::{OidcOptions, Options};
+use crate::options::{OidcOptions, ServerOptions};
 
 /// Refuses flags that contradict each other.
-pub(super) fn check(options: &Options) -> Result<(), String> {
+pub(super) fn check(options: &ServerOptions) -> Result<(), String> {
     let oidc = &options.oidc;
     let is_given = *oidc != OidcOptions::default();
     let is_set = |value: &Option<String>| value.as_ref().is_some_and(|value| !value.is_empty());

@@ -4,7 +4,7 @@
 use super::{Effect, Flag, Group, ValueType, etcd, value};
 use allocation::PortRange;
 
-use crate::options::{LogFormat, Options, Show, Storage};
+use crate::options::{LogFormat, ServerOptions, Show, Storage};
 use kinds::Privileged;
 use server::tls::{Oldest, Protocols};
 use std::num::NonZeroU32;
@@ -1194,7 +1194,7 @@ fn optional<T: for<'v> From<&'v str>>(slot: &mut Option<T>, value: &str) -> Resu
     Ok(())
 }
 
-fn show(options: &mut Options, value: &str, what: Show) -> Result<(), String> {
+fn show(options: &mut ServerOptions, value: &str, what: Show) -> Result<(), String> {
     if value::switch(value)? {
         options.show = what;
     }

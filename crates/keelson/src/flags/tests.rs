@@ -8,7 +8,7 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-fn options(line: &str) -> Options {
+fn options(line: &str) -> ServerOptions {
     parse(words(line)).unwrap().options
 }
 
@@ -21,7 +21,7 @@ fn defaults_are_those_of_the_help() {
     let parsed = parse([]).unwrap();
     assert_eq!(
         parsed,
-        Parsed { options: Options::default(), without_effect: Vec::new(), warnings: Vec::new() }
+        Parsed { options: ServerOptions::default(), without_effect: Vec::new(), warnings: Vec::new() }
     );
     // The flags of an issuer have an effect together only.
     let is_alone = |flag: &&Flag| !flag.name.starts_with("oidc-");
@@ -29,7 +29,7 @@ fn defaults_are_those_of_the_help() {
     for flag in defaults.filter(is_alone) {
         let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
         // Of these it is known whether they were given.
-        let expected = Options {
+        let expected = ServerOptions {
             streams: explicit.streams,
             anonymous: explicit.anonymous,
             authorization: explicit.authorization.clone(),
@@ -38,7 +38,7 @@ fn defaults_are_those_of_the_help() {
                 issuers: explicit.service_accounts.issuers.clone(),
                 ..ServiceAccountOptions::default()
             },
-            ..Options::default()
+            ..ServerOptions::default()
         };
         assert_eq!(explicit, expected, "the default of --{} in the table is the one in effect", flag.name);
     }
@@ -93,7 +93,7 @@ fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
 fn flags_without_effect_are_named_once_each() {
     let parsed = parse(words("--vmodule=a --audit-log-path /x --vmodule=b --contention-profiling")).unwrap();
     assert_eq!(parsed.without_effect, ["vmodule", "audit-log-path", "contention-profiling"]);
-    assert_eq!(parsed.options, Options::default());
+    assert_eq!(parsed.options, ServerOptions::default());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn authority_of_signing_requests_has_a_certificate_and_a_key() {
 #[test]
 fn webhooks_have_breakers_and_a_way_out() {
     let webhooks = |line: &str| options(line).admission.settings.webhooks;
-    assert_eq!(webhooks(""), Options::default().admission.settings.webhooks);
+    assert_eq!(webhooks(""), ServerOptions::default().admission.settings.webhooks);
     assert_eq!(webhooks("--webhook-circuit-breaker=0").breaker_failures, None);
     let all =
         webhooks("--webhook-circuit-breaker=5 --break-glass-skip-webhooks --enable-aggregator-routing=true");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use store::backup::{self, Writer};
 
 use super::{Arguments, Command, Error, Own, Progress, Source};
-use crate::options::Options;
+use crate::options::ServerOptions;
 
 pub(super) const COMMAND: Command = Command { name: "backup", help: HELP, own: &[Own::File], run };
 
@@ -23,7 +23,7 @@ encrypted; those of an etcd are read and encrypted again, by --encryption-provid
 If stored bytes of an object are damaged, it is left out and named, and the command fails after it has written the file.
 ";
 
-fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
+fn run(arguments: &Arguments, options: &ServerOptions) -> Result<String, Error> {
     let path = arguments.file();
     let mut source = Source::open(options)?;
     let mut progress = Progress::new("writing", None);

@@ -35,7 +35,7 @@ use subject::{Coding, Fault, Subject};
 
 use super::{Arguments, Command, Error, Own, Progress};
 use crate::data_dir::DataDir;
-use crate::options::{Options, Storage};
+use crate::options::{ServerOptions, Storage};
 
 pub(super) const COMMAND: Command = Command {
     name: "doctor",
@@ -83,7 +83,7 @@ Repairs need a data directory that no server uses, or an etcd. Exit codes: 0 if 
 1 if there are, 2 if nothing could be examined.
 ";
 
-fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
+fn run(arguments: &Arguments, options: &ServerOptions) -> Result<String, Error> {
     let as_json = match arguments.value(OUTPUT) {
         None | Some("text") => false,
         Some("json") => true,
@@ -136,7 +136,7 @@ fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
 /// Looks at everything.
 fn examine(
     file: Option<PathBuf>,
-    options: &Options,
+    options: &ServerOptions,
     orders: &Orders<'_>,
     now: Time,
     report: &mut Report,
@@ -169,7 +169,7 @@ fn is_finding(error: &store::Error, data_dir: &DataDir) -> bool {
 }
 
 /// The new file or directory for what is removed or changed.
-fn save_to(directory: Option<&str>, options: &Options, now: Time, what: &str, ending: &str) -> PathBuf {
+fn save_to(directory: Option<&str>, options: &ServerOptions, now: Time, what: &str, ending: &str) -> PathBuf {
     let name =
         options.data_dir.file_name().map(|name| name.to_string_lossy()).unwrap_or("keelson-data".into());
     let name = format!("{name}.{what}-{}{ending}", now.to_string().replace([':', '-'], ""));
@@ -190,7 +190,7 @@ struct Examination {
 
 impl Examination {
     fn new(now: Time, privileged: Privileged) -> Self {
-        let value_limit = embedded::Options::default().value_limit;
+        let value_limit = embedded::EmbeddedOptions::default().value_limit;
         Self {
             checks: Checks { now, value_limit, privileged },
             relations: Relations::default(),

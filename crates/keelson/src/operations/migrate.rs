@@ -10,7 +10,7 @@ use super::to_embedded::{self, Part};
 use super::to_etcd::ToEtcd;
 use super::{Arguments, Command, Error, Own};
 use crate::data_dir::DataDir;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::storage::{Cluster, Clusters};
 
 pub(super) const COMMAND: Command = Command {
@@ -49,7 +49,7 @@ directory) stay where they are: use the same --data-dir with and without etcd.
   --etcd-servers URLS    the etcd, with --etcd-prefix, --etcd-cafile, --etcd-servers-overrides, ... as for a server
 ";
 
-fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
+fn run(arguments: &Arguments, options: &ServerOptions) -> Result<String, Error> {
     let usage = |why: &str| Err(Error::Usage { command: COMMAND.name, why: why.to_owned() });
     let to_etcd = match (arguments.value(FROM), arguments.value(TO)) {
         (Some("embedded"), Some("etcd")) => true,
@@ -79,7 +79,7 @@ fn given_up(error: Error) -> Error {
     }
 }
 
-fn to_an_etcd(options: &Options, skips: bool) -> Result<(Contents, String), Error> {
+fn to_an_etcd(options: &ServerOptions, skips: bool) -> Result<(Contents, String), Error> {
     let data_dir = DataDir::at(&options.data_dir)?;
     let mut source = match Source::data_dir(options)? {
         Source::Running { .. } => return Err(Error::InUse { path: data_dir.store() }),
@@ -104,7 +104,7 @@ fn to_an_etcd(options: &Options, skips: bool) -> Result<(Contents, String), Erro
     Ok((contents, done))
 }
 
-fn to_a_directory(options: &Options, skips: bool) -> Result<(Contents, String), Error> {
+fn to_a_directory(options: &ServerOptions, skips: bool) -> Result<(Contents, String), Error> {
     let path = DataDir::at(&options.data_dir)?.store();
     to_embedded::check_free(&path)?;
     let mut source = Source::etcd(options)?;

@@ -10,7 +10,7 @@ use pki::{Pki, Renewal, RenewalKey};
 
 use super::{Arguments, Command, Error, Own};
 use crate::data_dir::DataDir;
-use crate::options::Options;
+use crate::options::ServerOptions;
 
 pub(super) const AUTHORITY: Command = Command {
     name: "renew-authority",
@@ -54,7 +54,7 @@ the server is started with both keys in --service-account-key-file: the output h
   --data-dir DIR         the data directory of the server (./keelson-data)
 ";
 
-fn renew_authority(arguments: &Arguments, options: &Options) -> Result<String, Error> {
+fn renew_authority(arguments: &Arguments, options: &ServerOptions) -> Result<String, Error> {
     let (data_dir, _lock) = lock(options)?;
     let key = if arguments.has(NEW_KEY) { RenewalKey::New } else { RenewalKey::Same };
     let now = SystemTime::now();
@@ -94,7 +94,7 @@ fn same_key(renewal: &Renewal) -> String {
     out
 }
 
-fn renew_service_account_key(_: &Arguments, options: &Options) -> Result<String, Error> {
+fn renew_service_account_key(_: &Arguments, options: &ServerOptions) -> Result<String, Error> {
     let (data_dir, _lock) = lock(options)?;
     let renewal = Pki::new(data_dir.pki()).renew_service_account_key(SystemTime::now())?;
     let file = renewal.file.display();
@@ -121,7 +121,7 @@ fn write_copies(out: &mut String, copies: &[PathBuf]) {
 }
 
 /// The data directory of a server that has run, and does not run now.
-fn lock(options: &Options) -> Result<(DataDir, File), Error> {
+fn lock(options: &ServerOptions) -> Result<(DataDir, File), Error> {
     let data_dir = DataDir::at(&options.data_dir)?;
     let was_used = [data_dir.store(), data_dir.pki(), data_dir.kubeconfig()].iter().any(|part| part.exists());
     if !was_used {

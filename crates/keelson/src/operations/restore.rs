@@ -9,7 +9,7 @@ use super::source::{self, Source};
 use super::to_etcd::ToEtcd;
 use super::{Arguments, Command, Error, Own, Progress};
 use crate::data_dir::DataDir;
-use crate::options::{Options, Storage};
+use crate::options::{ServerOptions, Storage};
 
 pub(super) const COMMAND: Command =
     Command { name: "restore", help: HELP, own: &[Own::File, Own::Value(GAP)], run };
@@ -43,7 +43,7 @@ are lost, keelson renew-authority --new-key and keelson renew-service-account-ke
   --revision-gap N       how far the revision is moved on (1000000000; for etcd 100000)
 ";
 
-fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
+fn run(arguments: &Arguments, options: &ServerOptions) -> Result<String, Error> {
     let path = arguments.file();
     let usual = if options.storage == Storage::Etcd { USUAL_GAP_OF_ETCD } else { USUAL_GAP };
     let gap = match arguments.value(GAP).map(str::parse) {
@@ -99,7 +99,7 @@ fn keys_needed(directory: &DataDir) -> String {
     )
 }
 
-fn to_etcd(options: &Options, source: &mut Source, gap: u64) -> Result<String, Error> {
+fn to_etcd(options: &ServerOptions, source: &mut Source, gap: u64) -> Result<String, Error> {
     let clusters = source::clusters(options)?;
     let seal = source::seal(&clusters);
     let contents = Contents::read(source, seal.as_ref(), Some(&clusters.layout))?;

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use super::Error;
 use crate::control;
 use crate::data_dir::DataDir;
-use crate::options::{EtcdOptions, Options, Storage};
+use crate::options::{EtcdOptions, ServerOptions, Storage};
 use crate::storage::{self, Cluster, Clusters};
 
 /// What has entries: in the layout of the embedded store, encrypted where that is.
@@ -36,7 +36,7 @@ pub(super) type Each<'a> = dyn FnMut(Result<Entry, Unreadable>) -> Result<(), st
 
 impl Source {
     /// What a server with these options has stored. Blocking, within the runtime.
-    pub(super) fn open(options: &Options) -> Result<Self, Error> {
+    pub(super) fn open(options: &ServerOptions) -> Result<Self, Error> {
         match options.storage {
             Storage::Etcd => Self::etcd(options),
             Storage::Embedded | Storage::Memory => Self::data_dir(options),
@@ -44,7 +44,7 @@ impl Source {
     }
 
     /// The etcd clusters that the options name, at their newest revisions. Blocking, within the runtime.
-    pub(super) fn etcd(options: &Options) -> Result<Self, Error> {
+    pub(super) fn etcd(options: &ServerOptions) -> Result<Self, Error> {
         let clusters = clusters(options)?;
         clusters.check_finished()?;
         let newest = |cluster: &Cluster| Handle::current().block_on(cluster.raw.newest_revision());
@@ -54,14 +54,15 @@ impl Source {
     }
 
     /// The store of the data directory that the options name. Blocking, within the runtime.
-    pub(super) fn data_dir(options: &Options) -> Result<Self, Error> {
+    pub(super) fn data_dir(options: &ServerOptions) -> Result<Self, Error> {
         let data_dir = DataDir::at(&options.data_dir)?;
         let name = data_dir.control();
         match control::request_backup(&data_dir) {
             Ok(Some(connection)) => Ok(Self::Running { connection, name }),
             Ok(None) => {
                 // History is kept for as long as the server keeps it.
-                let embedded = embedded::Options { retention: options.retention, ..Default::default() };
+                let embedded =
+                    embedded::EmbeddedOptions { retention: options.retention, ..Default::default() };
                 let opened = Embedded::open_existing(&data_dir.store(), embedded)?;
                 Ok(Self::Embedded(Arc::new(opened)))
             }
@@ -108,7 +109,7 @@ impl Source {
 
 /// Connects to the etcd clusters that the options name, without compacting their history. Blocking, within
 /// the runtime.
-pub(super) fn clusters(options: &Options) -> Result<Clusters, Error> {
+pub(super) fn clusters(options: &ServerOptions) -> Result<Clusters, Error> {
     let encryption = storage::encryption(&options.encryption).map_err(storage::Error::from)?;
     let etcd = EtcdOptions { compaction: Duration::ZERO, ..options.etcd.clone() };
     Ok(Clusters::connect(&etcd, encryption)?)

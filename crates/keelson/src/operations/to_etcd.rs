@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::contents::{Comparison, Contents, Digest, unsealed};
 use super::source::Source;
 use super::{Error, Progress};
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::storage::{Cluster, Clusters, Mark, is_under};
 use controllers::event_expiry;
 
@@ -31,7 +31,7 @@ const COMPACTION: u64 = 10_000;
 
 /// The etcd, and what it gets.
 pub(super) struct ToEtcd<'a> {
-    pub(super) options: &'a Options,
+    pub(super) options: &'a ServerOptions,
     pub(super) clusters: &'a Clusters,
     pub(super) seal: Option<&'a Sealed>,
     pub(super) contents: &'a Contents,

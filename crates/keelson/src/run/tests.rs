@@ -11,7 +11,7 @@ use testkit::Folder;
 
 #[test]
 fn history_retention_reaches_the_cache() {
-    let options = Options { retention: Duration::from_secs(7), ..Options::default() };
+    let options = ServerOptions { retention: Duration::from_secs(7), ..ServerOptions::default() };
     assert_eq!(cache_options(&options).log_retention, Duration::from_secs(7));
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn is_under(key: &Key, prefix: &str) -> bool {
 }
 
 fn connect(options: &EtcdOptions, servers: &[String]) -> Result<Etcd, Error> {
-    let etcd = etcd::Options {
+    let etcd = etcd::EtcdOptions {
         endpoints: servers.to_vec(),
         tls: etcd::Tls {
             ca: options.ca_file.clone(),

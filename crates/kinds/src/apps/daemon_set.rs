@@ -3,7 +3,7 @@
 //! The server counts template changes in an annotation. Clients can set it only at creation.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, labels, selector};
-use crate::core::pod_rules::Options;
+use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::resets;
@@ -208,7 +208,7 @@ fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     }
     errors.extend(workload::mismatch(selector, template, &template_path).ok().flatten());
     errors.extend(workload::empty_selector(selector, "daemonset", &selector_path));
-    let options = Options::of_template(old.map(|old| old.template()), rules);
+    let options = PodOptions::of_template(old.map(|old| old.template()), rules);
     errors.append(template::validate(template, &options, &template_path));
     errors.append(workload::always_restarted(template.spec(), "DaemonSet", &template_path.child("spec")));
     errors.extend(checks::non_negative(spec.min_ready_seconds(), &path.child("minReadySeconds")));

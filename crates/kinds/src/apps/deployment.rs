@@ -1,7 +1,7 @@
 //! `deployments`.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_selector};
-use crate::core::pod_rules::Options;
+use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::template::{self, POD_SPEC};
@@ -193,7 +193,7 @@ fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     errors.append(super::selector_and_template(
         spec.selector(),
         spec.template(),
-        &Options::of_template(old, rules),
+        &PodOptions::of_template(old, rules),
         &path,
     ));
     errors.append(validate_strategy(spec.strategy(), &path.child("strategy")));

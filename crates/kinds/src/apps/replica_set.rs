@@ -1,7 +1,7 @@
 //! `replicasets`.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
-use crate::core::pod_rules::Options;
+use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{fill, within};
 use crate::resets;
@@ -153,7 +153,7 @@ fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     errors.append(super::selector_and_template(
         spec.selector(),
         spec.template(),
-        &Options::of_template(old, rules),
+        &PodOptions::of_template(old, rules),
         &path,
     ));
     errors

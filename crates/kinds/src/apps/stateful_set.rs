@@ -1,7 +1,7 @@
 //! `statefulsets`.
 
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
-use crate::core::pod_rules::Options;
+use crate::core::pod_rules::PodOptions;
 use crate::core::{pod_spec, pod_warnings};
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
 use crate::resets;
@@ -262,7 +262,8 @@ fn validate_template(object: &Map, old: Option<&Map>, rules: &Rules<'_>, path: &
         Err(_) => errors.push(Error::invalid(&selector_path, label_selector::shown(selector), "")),
         Ok(mismatch) => {
             errors.extend(mismatch);
-            let options = Options::of_template(old.map(|old| StatefulSet::of(old).spec().template()), rules);
+            let options =
+                PodOptions::of_template(old.map(|old| StatefulSet::of(old).spec().template()), rules);
             errors.append(template::validate_metadata(template, &options, &template_path));
         }
     }

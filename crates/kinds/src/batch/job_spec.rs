@@ -1,7 +1,7 @@
 //! The rules for the spec of a job: of jobs, and of the job templates of cron jobs.
 
 use super::indexes;
-use crate::core::pod_rules::Options;
+use crate::core::pod_rules::PodOptions;
 use crate::label_selector;
 use crate::{Rules, checks, template, workload};
 use object::field::{BadValue, Error, List, Path};
@@ -60,7 +60,7 @@ pub(super) fn validate(
         errors.extend(checks::one_of(policy, among, &path.child("podReplacementPolicy")));
     }
     let template = spec.template();
-    let options = Options::of_template(old.map(|old| old.template()), rules);
+    let options = PodOptions::of_template(old.map(|old| old.template()), rules);
     let path = path.child("template");
     errors.append(template::validate(template, &options, &path));
     errors.extend(restart_policy(spec, &path.child("spec").child("restartPolicy")));

@@ -7,9 +7,9 @@ use super::validate::{self, Through};
 use crate::cells::NONE;
 use crate::table::human_duration;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Kind, NameRule, Part, Refusal, Row, Rules, Scope,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep,
-    keep_all_but, map_at,
+    About, Action, Cell, Column, Columns, Context, Kind, NameRule, Refusal, Row, Rules, Scope,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
+    keep, keep_all_but, map_at,
 };
 use object::{Key, List, Map, Value, field};
 use schema::view::View;
@@ -28,7 +28,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "approval",
             verbs: Verb::READ_AND_CHANGE,
             body: SubresourceBody::Object,
-            action: Action::Part(Part::Approval),
+            action: Action::Part(WrittenPart::Approval),
             traffic: Traffic::Objects,
         },
         Subresource::STATUS,
@@ -139,7 +139,7 @@ impl Strategy for CertificateSigningRequestStrategy {
     }
 
     /// The approval subresource writes only the conditions.
-    fn prepare_part(&self, _part: Part, new: &mut Map, old: &Map, context: &Context<'_>) {
+    fn prepare_part(&self, _part: WrittenPart, new: &mut Map, old: &Map, context: &Context<'_>) {
         set_times(new, old, context.now);
         let conditions = new.get("status").and_then(|status| status.get("conditions")).cloned();
         keep(new, old, "spec");
@@ -170,7 +170,7 @@ impl Strategy for CertificateSigningRequestStrategy {
         validate::change(new, old, Through::Status, rules)
     }
 
-    fn validate_part(&self, _part: Part, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
+    fn validate_part(&self, _part: WrittenPart, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
         validate::change(new, old, Through::Approval, rules)
     }
 

@@ -258,7 +258,7 @@ fn shown_bytes(bytes: &[u8]) -> BadValue {
 
 #[cfg(test)]
 mod tests {
-    use crate::Part;
+    use crate::WrittenPart;
     use crate::testing::{create, part, status};
 
     /// A request of `CN=someone,O=group`, signed with a key of P-256.
@@ -323,7 +323,7 @@ mod tests {
         };
         let (approved, denied) =
             (r#"{"type":"Approved","status":"True"}"#, r#"{"type":"Denied","status":"True"}"#);
-        let approve = |new: &str, old: &str| part(Part::Approval, &request(new), &request(old));
+        let approve = |new: &str, old: &str| part(WrittenPart::Approval, &request(new), &request(old));
         assert!(approve(approved, "").is_empty());
         assert_eq!(
             approve(&format!("{approved},{denied}"), ""),

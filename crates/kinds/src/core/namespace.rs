@@ -2,9 +2,9 @@
 
 use crate::defaults::{fill_text, within};
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Part, Refusal, Row, Rules, Scope,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep, map_at,
-    object_meta,
+    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Refusal, Row, Rules, Scope,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
+    keep, map_at, object_meta,
 };
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -25,7 +25,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "finalize",
             verbs: &[Verb::Update],
             body: SubresourceBody::Object,
-            action: Action::Part(Part::Finalize),
+            action: Action::Part(WrittenPart::Finalize),
             traffic: Traffic::Objects,
         },
         Subresource::STATUS,
@@ -79,8 +79,8 @@ impl Strategy for NamespaceStrategy {
         label_with_name(new);
     }
 
-    fn prepare_part(&self, part: Part, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        if part == Part::Finalize {
+    fn prepare_part(&self, part: WrittenPart, new: &mut Map, old: &Map, _context: &Context<'_>) {
+        if part == WrittenPart::Finalize {
             keep(new, old, "status");
         }
     }
@@ -108,7 +108,7 @@ impl Strategy for NamespaceStrategy {
         errors
     }
 
-    fn validate_part(&self, _part: Part, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+    fn validate_part(&self, _part: WrittenPart, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
         let path = Path::new("spec");
         let path = path.child("finalizers");

@@ -108,13 +108,13 @@ impl Strategy for PersistentVolumeClaimStrategy {
     }
 
     fn validate_create(&self, claim: &Map, rules: &Rules<'_>) -> List {
-        validate(claim, rules::Options::NEW, rules)
+        validate(claim, rules::ClaimOptions::NEW, rules)
     }
 
     /// The reference checks the new state twice.
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let (after, before) = (PersistentVolumeClaim::of(new), PersistentVolumeClaim::of(old));
-        let own = validate(new, rules::Options::after(before.spec()), rules);
+        let own = validate(new, rules::ClaimOptions::after(before.spec()), rules);
         let mut errors = own.clone();
         errors.append(rules.metadata_update(new, old));
         errors.append(own);
@@ -142,7 +142,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
 }
 
 /// The field errors of the state of a claim.
-fn validate(claim: &Map, options: rules::Options, rules: &Rules<'_>) -> List {
+fn validate(claim: &Map, options: rules::ClaimOptions, rules: &Rules<'_>) -> List {
     let mut errors = rules.metadata(claim);
     errors.append(rules::spec(PersistentVolumeClaim::of(claim).spec(), options, &Path::new("spec")));
     errors

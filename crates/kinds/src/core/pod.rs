@@ -4,9 +4,9 @@ use super::pod_rules::{self, resize, status, update};
 use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, pod_warnings, qos};
 use crate::defaults::{at, each, within};
 use crate::{
-    About, Action, Column, Columns, Connect, Context, Deleted, Generation, Kind, Part, Refusal, Rules,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep,
-    keep_all_but, keep_metadata, map_at,
+    About, Action, Column, Columns, Connect, Context, Deleted, Generation, Kind, Refusal, Rules,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
+    keep, keep_all_but, keep_metadata, map_at,
 };
 use object::field::List;
 use object::{Key, Map, Value};
@@ -40,7 +40,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "ephemeralcontainers",
             verbs: Verb::READ_AND_CHANGE,
             body: SubresourceBody::Object,
-            action: Action::Part(Part::EphemeralContainers),
+            action: Action::Part(WrittenPart::EphemeralContainers),
             traffic: Traffic::Objects,
         },
         Subresource {
@@ -82,7 +82,7 @@ pub(crate) const KIND: Kind = Kind {
             name: "resize",
             verbs: Verb::READ_AND_CHANGE,
             body: SubresourceBody::Object,
-            action: Action::Part(Part::Resize),
+            action: Action::Part(WrittenPart::Resize),
             traffic: Traffic::Objects,
         },
         Subresource::STATUS,
@@ -182,9 +182,9 @@ impl Strategy for PodStrategy {
     }
 
     /// Changes ephemeral containers, or the resources of containers; keeps the rest of the spec.
-    fn prepare_part(&self, part: Part, new: &mut Map, old: &Map, _context: &Context<'_>) {
+    fn prepare_part(&self, part: WrittenPart, new: &mut Map, old: &Map, _context: &Context<'_>) {
         match part {
-            Part::EphemeralContainers => keep_all_but_spec(new, old, |new, old| {
+            WrittenPart::EphemeralContainers => keep_all_but_spec(new, old, |new, old| {
                 let containers = new.get("ephemeralContainers").cloned();
                 *new = old.clone();
                 match containers {
@@ -192,8 +192,8 @@ impl Strategy for PodStrategy {
                     None => drop(new.remove("ephemeralContainers")),
                 }
             }),
-            Part::Resize => take_resources(new, old),
-            Part::Status | Part::Finalize | Part::Approval => return,
+            WrittenPart::Resize => take_resources(new, old),
+            WrittenPart::Status | WrittenPart::Finalize | WrittenPart::Approval => return,
         }
         drop_disabled(new, old);
     }
@@ -210,11 +210,13 @@ impl Strategy for PodStrategy {
         status::validate(new, old, rules)
     }
 
-    fn validate_part(&self, part: Part, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
+    fn validate_part(&self, part: WrittenPart, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         match part {
-            Part::EphemeralContainers => update::ephemeral_containers(new, old, rules),
-            Part::Resize => resize::validate(new, old, rules),
-            Part::Status | Part::Finalize | Part::Approval => rules.metadata_update(new, old),
+            WrittenPart::EphemeralContainers => update::ephemeral_containers(new, old, rules),
+            WrittenPart::Resize => resize::validate(new, old, rules),
+            WrittenPart::Status | WrittenPart::Finalize | WrittenPart::Approval => {
+                rules.metadata_update(new, old)
+            }
         }
     }
 

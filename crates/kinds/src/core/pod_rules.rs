@@ -21,7 +21,7 @@ pub(in crate::core) mod update;
 pub(in crate::core) mod volumes;
 mod windows;
 
-pub(crate) use options::Options;
+pub(crate) use options::PodOptions;
 
 use super::{affinity, tolerations};
 use crate::checks::{self, required_one_of};
@@ -40,7 +40,7 @@ use schema::views::meta::v1::ObjectMeta;
 pub(crate) fn spec(
     spec: PodSpec<'_>,
     metadata: Option<ObjectMeta<'_>>,
-    options: &Options,
+    options: &PodOptions,
     path: &Path<'_>,
 ) -> List {
     let mut errors = List::new();
@@ -165,7 +165,7 @@ fn resource_claims(
 
 /// The field errors of a new pod.
 pub(in crate::core) fn create(object: &Map, rules: &Rules<'_>) -> List {
-    let options = Options::of_pod(None, rules);
+    let options = PodOptions::of_pod(None, rules);
     let mut errors = metadata_and_spec(object, &options, rules);
     let (pod, path) = (Pod::of(object), Path::new("spec"));
     let spec = pod.spec();
@@ -181,7 +181,7 @@ pub(in crate::core) fn create(object: &Map, rules: &Rules<'_>) -> List {
 }
 
 /// The field errors of a pod by itself, be it new or changed.
-fn metadata_and_spec(object: &Map, options: &Options, rules: &Rules<'_>) -> List {
+fn metadata_and_spec(object: &Map, options: &PodOptions, rules: &Rules<'_>) -> List {
     let mut errors = rules.metadata(object);
     let pod = Pod::of(object);
     let (metadata, pod_spec, path) = (pod.metadata(), pod.spec(), Path::new("spec"));

@@ -1,6 +1,6 @@
 //! `podtemplates`.
 
-use super::pod_rules::Options;
+use super::pod_rules::PodOptions;
 use super::replication_controller::{images, names};
 use super::{pod_gates, pod_spec};
 use crate::defaults::{at, within};
@@ -85,5 +85,5 @@ impl Strategy for PodTemplateStrategy {
 fn validate_template(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
     let template = PodTemplate::of(object).template();
     let old = old.map(|old| PodTemplate::of(old).template());
-    template::validate(template, &Options::of_template(old, rules), &Path::new("template"))
+    template::validate(template, &PodOptions::of_template(old, rules), &Path::new("template"))
 }

@@ -1,6 +1,6 @@
 //! `replicationcontrollers`.
 
-use super::pod_rules::Options;
+use super::pod_rules::PodOptions;
 use super::{pod_gates, pod_spec};
 use crate::defaults::{at, fill};
 use crate::resets;
@@ -196,7 +196,7 @@ fn validate_spec(object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
         errors.push(workload::not_selected(template, &path));
     }
     let old = old.and_then(|old| ReplicationController::of(old).spec().template());
-    errors.append(template::validate(template, &Options::of_template(old, rules), &path));
+    errors.append(template::validate(template, &PodOptions::of_template(old, rules), &path));
     errors.append(workload::always_restarted(template.spec(), "ReplicationController", &path.child("spec")));
     errors
 }

@@ -10,7 +10,7 @@ mod plugins;
 
 use super::local_path;
 use super::persistent_volume_claim::rules as claim_rules;
-use super::pod_rules::Options;
+use super::pod_rules::PodOptions;
 use crate::checks;
 use object::field::{Error, List, Path};
 use object::name::{Mode, name_is_dns_subdomain};
@@ -72,7 +72,7 @@ impl<'p> Sources<'p> {
 }
 
 /// The field errors of the source of a volume in a pod. `pod` is the name of the pod; empty in a template.
-pub(super) fn of_pod(volume: Volume<'_>, pod: &str, options: &Options, path: &Path<'_>) -> List {
+pub(super) fn of_pod(volume: Volume<'_>, pod: &str, options: &PodOptions, path: &Path<'_>) -> List {
     let mut sources = Sources::new(path);
     sources.check(volume.empty_dir(), "emptyDir", |source, path| {
         let limit = source.size_limit().unwrap_or_default();
@@ -230,7 +230,7 @@ fn ephemeral(source: EphemeralVolumeSource<'_>, pod: &str, volume: &str, path: &
     errors
 }
 
-fn image(source: ImageVolumeSource<'_>, options: &Options, path: &Path<'_>) -> List {
+fn image(source: ImageVolumeSource<'_>, options: &PodOptions, path: &Path<'_>) -> List {
     let mut errors = List::new();
     if options.is_pod {
         errors.extend(checks::required(source.reference(), &path.child("reference")));

@@ -3,7 +3,7 @@
 
 use super::names::{id_and_tag, title, with_article};
 use super::resource::{FOR_ALL_NAMESPACES, status};
-use super::{GroupVersionKind, JSON, Method, Operation, Options, Paths, root};
+use super::{GroupVersionKind, JSON, Method, Operation, Paths, VerbParameters, root};
 use crate::parameters::Parameter;
 use crate::schemas::{Model, PATCH};
 use kinds::{BodyType, ResourceType};
@@ -13,7 +13,7 @@ const PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 /// Adds the paths of a custom kind and of its subresources.
-pub(crate) fn of_custom<'a>(resource: &'a ResourceType, options: &Options, paths: &mut Paths<'a>) {
+pub(crate) fn of_custom<'a>(resource: &'a ResourceType, options: &VerbParameters, paths: &mut Paths<'a>) {
     let kind = &resource.kind;
     let root = root(&resource.group, &resource.version);
     let operation = |method, action, verb: &str, name: &str, description: String| {

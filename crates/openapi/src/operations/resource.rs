@@ -28,7 +28,7 @@ const PATCHES: &[&str] = &[
 /// Adds the paths of a resource and of its subresources.
 pub(crate) fn of_resource<'a>(
     resource: &'a ResourceType,
-    options: &Options,
+    options: &VerbParameters,
     descriptions: &mut Descriptions,
     paths: &mut Paths<'a>,
 ) {
@@ -40,7 +40,7 @@ pub(crate) fn of_resource<'a>(
 }
 
 /// The parameters that each verb takes.
-pub(crate) struct Options {
+pub(crate) struct VerbParameters {
     /// Of a read of a custom kind.
     pub(super) get: Vec<Parameter>,
     pub(super) list: Vec<Parameter>,
@@ -51,7 +51,7 @@ pub(crate) struct Options {
     pub(super) patch: Vec<Parameter>,
 }
 
-impl Options {
+impl VerbParameters {
     pub(crate) fn new(descriptions: &mut Descriptions) -> Self {
         let mut of = |name: &str, except: &[&str]| {
             by_name(name).map(|ty| of_options(ty, except, descriptions)).unwrap_or_default()
@@ -75,7 +75,7 @@ impl Options {
 struct Endpoint<'a, 'o> {
     resource: &'a ResourceType,
     subresource: Option<&'a SubresourceType>,
-    options: &'o Options,
+    options: &'o VerbParameters,
     /// The type of its bodies, and their group, version and kind.
     model: Model<'a>,
     body: GroupVersionKind,
@@ -85,7 +85,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     fn of(
         resource: &'a ResourceType,
         subresource: Option<&'a SubresourceType>,
-        options: &'o Options,
+        options: &'o VerbParameters,
     ) -> Self {
         let own = |kind: &str| GroupVersionKind {
             group: resource.group.to_string(),

@@ -5,11 +5,11 @@ use std::path::Path;
 const V1: &str = "client.authentication.k8s.io/v1";
 
 /// A script as a plugin.
-fn plugin(folder: &Path, script: &str) -> Settings {
+fn plugin(folder: &Path, script: &str) -> ExecSettings {
     let path = folder.join("plugin.sh");
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Settings {
+    ExecSettings {
         command: path,
         args: vec![],
         env: vec![],
@@ -29,7 +29,7 @@ fn header(issued: &Issued) -> &str {
     issued.header.as_ref().unwrap().to_str().unwrap()
 }
 
-async fn error(settings: Settings) -> String {
+async fn error(settings: ExecSettings) -> String {
     Arc::new(Plugin::new(settings)).credentials().await.map(drop).unwrap_err()
 }
 
@@ -45,7 +45,7 @@ async fn plugin_gets_arguments_variables_and_the_spec() {
     let mut cluster = Map::new();
     cluster.insert("server", "https://example.com");
     cluster.insert("certificate-authority-data", Value::Bytes(b"pem".as_slice().into()));
-    let settings = Settings {
+    let settings = ExecSettings {
         args: vec!["one".into()],
         env: vec![("NAME".into(), "value".into())],
         cluster: Some(cluster),
@@ -137,7 +137,7 @@ async fn output_that_cannot_be_used_is_refused_without_showing_it() {
 #[tokio::test]
 async fn missing_program_is_named_with_the_hint() {
     let folder = tempfile::tempdir().unwrap();
-    let missing = Settings {
+    let missing = ExecSettings {
         command: folder.path().join("missing"),
         install_hint: "install \u{1b}[1mit\n".into(),
         ..plugin(folder.path(), "")
@@ -153,16 +153,16 @@ async fn always_interactive_plugin_needs_a_terminal() {
     }
     let folder = tempfile::tempdir().unwrap();
     let script = printing(r#"{"token":"t"}"#);
-    let always = Settings { mode: InteractiveMode::Always, ..plugin(folder.path(), &script) };
+    let always = ExecSettings { mode: InteractiveMode::Always, ..plugin(folder.path(), &script) };
     assert!(error(always).await.ends_with("standard input is not a terminal"));
-    let if_available = Settings { mode: InteractiveMode::IfAvailable, ..plugin(folder.path(), &script) };
+    let if_available = ExecSettings { mode: InteractiveMode::IfAvailable, ..plugin(folder.path(), &script) };
     assert!(Arc::new(Plugin::new(if_available)).credentials().await.is_ok());
 }
 
 #[test]
 fn messages_are_logged_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings {
+    let settings = ExecSettings {
         args: vec!["--client-secret=hush-argument".into(), "hush-value".into()],
         env: vec![("KEY".into(), "hush-variable".into()), ("DEBUG".into(), "true".into())],
         ..plugin(folder.path(), "")

@@ -11,7 +11,7 @@ fn config(cluster: &str, user: &str) -> String {
     )
 }
 
-fn settings(cluster: &str, exec: &str) -> Result<Settings, String> {
+fn settings(cluster: &str, exec: &str) -> Result<ExecSettings, String> {
     let text = config(cluster, &format!("{{exec: {exec}}}"));
     let kubeconfig = Kubeconfig::parse(Path::new("/etc/webhook/config"), text.as_bytes())?;
     let config = Config::of(kubeconfig.config.as_map().unwrap());

@@ -17,7 +17,8 @@ const NODE: &str = r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"node"
 impl Fixture {
     async fn new() -> Self {
         let store = Arc::new(store::memory::Memory::default());
-        let cache = Cache::open(store, crate::specs().unwrap(), cache::Options::default()).await.unwrap();
+        let cache =
+            Cache::open(store, crate::specs().unwrap(), cache::CacheOptions::default()).await.unwrap();
         let cache = Arc::new(cache);
         let mut config = Config::new(&cache).unwrap();
         config.admission = admission::Chain::default();

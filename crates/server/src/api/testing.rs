@@ -36,7 +36,8 @@ impl Fixture {
     /// With a change to the configuration.
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let store = Arc::new(store::memory::Memory::default());
-        let cache = Cache::open(store, registry::specs().unwrap(), cache::Options::default()).await.unwrap();
+        let cache =
+            Cache::open(store, registry::specs().unwrap(), cache::CacheOptions::default()).await.unwrap();
         let cache = Arc::new(cache);
         let mut config = Config::new(&cache).unwrap();
         change(&mut config);

@@ -18,7 +18,7 @@ mod custom_kinds;
 mod custom_lists;
 mod custom_paths;
 mod deletes;
-mod documents;
+mod discovery;
 mod evictions;
 mod reads;
 mod reviews;

@@ -11,7 +11,8 @@
 
 use super::{Factory, Harness, Loaded, Setup, Window, key};
 use crate::{
-    Change, Committed, Conflict, Entry, Error, Event, Expect, Follow, Head, Kind, Op, Revision, Store, Stored,
+    Change, ChangeKind, Committed, Conflict, Entry, Error, Event, Expect, Follow, Head, Op, Revision, Store,
+    StoredEntry,
 };
 use bytes::Bytes;
 use fastrand::Rng;
@@ -445,7 +446,7 @@ fn entry(name: &str, value: &Bytes, create_revision: Revision, mod_revision: Rev
     Entry { key: key(name), head, value: value.clone() }
 }
 
-fn same(told: Option<&Stored>, entry: Option<&Entry>) -> bool {
+fn same(told: Option<&StoredEntry>, entry: Option<&Entry>) -> bool {
     match (told, entry) {
         (None, None) => true,
         (Some(told), Some(entry)) => {
@@ -462,8 +463,10 @@ fn same_event(applied: &Applied, event: &Event) -> bool {
         && same(event.previous.as_ref(), applied.previous.as_ref());
     rest && match &applied.version.live {
         Some(entry) => {
-            event.kind == Kind::Put && event.head == entry.head && event.value.as_ref() == Ok(&entry.value)
+            event.kind == ChangeKind::Put
+                && event.head == entry.head
+                && event.value.as_ref() == Ok(&entry.value)
         }
-        None => event.kind == Kind::Delete && event.value.as_ref().is_ok_and(Bytes::is_empty),
+        None => event.kind == ChangeKind::Delete && event.value.as_ref().is_ok_and(Bytes::is_empty),
     }
 }

@@ -7,7 +7,7 @@ use super::{
     layout::{self, Logged, Reach},
     media::Disk,
 };
-use crate::{Damage, Error, Fate, Head, Key, Kind, Revision};
+use crate::{ChangeKind, Damage, Error, Fate, Head, Key, Revision};
 use bytes::Bytes;
 use std::{
     collections::BTreeMap,
@@ -46,7 +46,7 @@ impl Builder {
 
     /// Adds a live entry; without a value it will be reported as corrupt.
     pub(super) fn add(&mut self, key: Key, head: Head, value: Option<Bytes>) -> Result<(), Error> {
-        let logged = Logged { key, kind: Kind::Put, head, previous: None };
+        let logged = Logged { key, kind: ChangeKind::Put, head, previous: None };
         put_rows(&mut self.rows, &logged, value.as_deref());
         if self.rows.bytes() >= CHUNK {
             self.flush()?;

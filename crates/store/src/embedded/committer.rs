@@ -27,8 +27,8 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    Change, Committed, Conflict, Error, Event, Fate, Head, Health, Key, Kind, Op, Returning, Revision,
-    Stored, feed::check_reach, waiting::size,
+    Change, ChangeKind, Committed, Conflict, Error, Event, Fate, Head, Health, Key, Op, Returning, Revision,
+    StoredEntry, feed::check_reach, waiting::size,
 };
 use bytes::Bytes;
 use std::{
@@ -512,7 +512,7 @@ impl Committer {
     /// Makes visible what a failed write left on disk after all.
     fn adopt(&self, survivors: Vec<Event>) {
         let overlay = survivors.iter().map(|event| {
-            let head = (event.kind == Kind::Put).then_some(event.head);
+            let head = (event.kind == ChangeKind::Put).then_some(event.head);
             (event.key.clone(), head)
         });
         let overlay = overlay.collect();
@@ -560,15 +560,19 @@ impl Batch {
         self.next = revision.next();
         let create_revision = previous.map_or(revision, |head| head.create_revision);
         let (kind, value) = match change.op {
-            Op::Put(value) => (Kind::Put, value),
-            Op::Delete => (Kind::Delete, Bytes::new()),
+            Op::Put(value) => (ChangeKind::Put, value),
+            Op::Delete => (ChangeKind::Delete, Bytes::new()),
         };
         let head = Head { create_revision, mod_revision: revision };
         let logged = Logged { key: change.key.clone(), kind, head, previous };
-        put_rows(&mut self.rows, &logged, (kind == Kind::Put).then_some(&value));
-        self.overlay.insert(change.key, (kind == Kind::Put).then_some(head));
+        put_rows(&mut self.rows, &logged, (kind == ChangeKind::Put).then_some(&value));
+        self.overlay.insert(change.key, (kind == ChangeKind::Put).then_some(head));
         self.events.push(logged.event(Ok(value)));
-        Committed { revision, create_revision, previous: previous.map(|head| Stored { head, value: None }) }
+        Committed {
+            revision,
+            create_revision,
+            previous: previous.map(|head| StoredEntry { head, value: None }),
+        }
     }
 }
 

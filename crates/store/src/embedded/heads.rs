@@ -5,7 +5,7 @@ use super::{
     engine::{ReadError, View},
     layout::{self, Logged},
 };
-use crate::{Head, Key, Kind, Revision};
+use crate::{ChangeKind, Head, Key, Revision};
 use bytes::Bytes;
 use std::{
     collections::BTreeMap,
@@ -57,8 +57,8 @@ impl Heads {
     /// Applies one change of the log.
     pub(super) fn apply(&mut self, logged: &Logged) {
         match logged.kind {
-            Kind::Put => self.put(logged.key.as_bytes(), &logged.head),
-            Kind::Delete => self.remove(logged.key.as_bytes()),
+            ChangeKind::Put => self.put(logged.key.as_bytes(), &logged.head),
+            ChangeKind::Delete => self.remove(logged.key.as_bytes()),
         }
     }
 
@@ -105,7 +105,7 @@ impl Heads {
             let found = version?;
             let damaged = || ReadError::Damaged("a row of a version fails its checksum".into());
             let version = found.version?.ok_or_else(damaged)?;
-            if version.kind == Kind::Put {
+            if version.kind == ChangeKind::Put {
                 heads.put(&found.key, &version.head);
             }
             seen = found.key;

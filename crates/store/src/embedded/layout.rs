@@ -20,7 +20,7 @@
 //! l 2 -> put a         l 3 -> delete a, previous 2         (l 1 is swept with it)
 //! ```
 
-use crate::{Event, Head, Key, Kind, Revision, Stored, Value};
+use crate::{ChangeKind, Event, Head, Key, Revision, StoredEntry, Value};
 use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -45,7 +45,7 @@ pub(super) struct Reach {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Logged {
     pub(super) key: Key,
-    pub(super) kind: Kind,
+    pub(super) kind: ChangeKind,
     pub(super) head: Head,
     pub(super) previous: Option<Head>,
 }
@@ -57,7 +57,7 @@ impl Logged {
             kind: self.kind,
             head: self.head,
             value,
-            previous: self.previous.map(|head| Stored { head, value: None }),
+            previous: self.previous.map(|head| StoredEntry { head, value: None }),
         }
     }
 }
@@ -111,14 +111,14 @@ pub(super) fn parse_numbered(row: &[u8]) -> Option<Revision> {
 }
 
 /// The contents of an `i` row. A put without a value is an entry whose value is lost: it reads as damaged.
-pub(super) fn version_row(row_key: &[u8], kind: Kind, head: &Head, value: Option<&[u8]>) -> Vec<u8> {
+pub(super) fn version_row(row_key: &[u8], kind: ChangeKind, head: &Head, value: Option<&[u8]>) -> Vec<u8> {
     let len = value.map_or(0, <[u8]>::len);
     let mut row = Vec::with_capacity(17 + len);
     row.extend([0; 8]);
-    row.push(if kind == Kind::Delete { DELETE } else { 0 });
+    row.push(if kind == ChangeKind::Delete { DELETE } else { 0 });
     row.extend(head.create_revision.0.to_le_bytes());
     row.extend(value.unwrap_or_default());
-    if value.is_some() || kind == Kind::Delete {
+    if value.is_some() || kind == ChangeKind::Delete {
         let sum = version_sum(row_key, row.get(8..).unwrap_or_default());
         row.splice(..8, sum);
     }
@@ -127,7 +127,7 @@ pub(super) fn version_row(row_key: &[u8], kind: Kind, head: &Head, value: Option
 
 /// A version as it was read.
 pub(super) struct Version {
-    pub(super) kind: Kind,
+    pub(super) kind: ChangeKind,
     pub(super) head: Head,
     pub(super) value: Bytes,
 }
@@ -147,7 +147,7 @@ pub(super) fn parse_version_row(row_key: &[u8], revision: Revision, row: Bytes) 
 pub(super) fn log_row(row_key: &[u8], logged: &Logged) -> Vec<u8> {
     let key = logged.key.as_bytes();
     let mut row = Vec::with_capacity(21 + key.len());
-    row.push(if logged.kind == Kind::Delete { DELETE } else { 0 });
+    row.push(if logged.kind == ChangeKind::Delete { DELETE } else { 0 });
     row.extend(logged.head.create_revision.0.to_le_bytes());
     row.extend(logged.previous.as_ref().map_or(0, |previous| previous.mod_revision.0).to_le_bytes());
     row.extend(key);
@@ -185,8 +185,8 @@ fn version_sum(row_key: &[u8], contents: &[u8]) -> [u8; 8] {
     xxh3_64_with_seed(contents, xxh3_64(row_key)).to_le_bytes()
 }
 
-fn kind(flags: u8) -> Kind {
-    if flags & DELETE == 0 { Kind::Put } else { Kind::Delete }
+fn kind(flags: u8) -> ChangeKind {
+    if flags & DELETE == 0 { ChangeKind::Put } else { ChangeKind::Delete }
 }
 
 fn row_sum(row_key: &[u8], row: &[u8]) -> [u8; 4] {

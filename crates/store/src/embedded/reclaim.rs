@@ -18,7 +18,7 @@ use super::{
     reader::Job,
     shared::Shared,
 };
-use crate::{Kind, Revision};
+use crate::{ChangeKind, Revision};
 use std::{
     collections::VecDeque,
     sync::{
@@ -283,7 +283,7 @@ fn step(Reclaimer { shared, commands, reader }: &Reclaimer) -> Option<()> {
         if let Some(previous) = &logged.previous {
             remove(key, previous.mod_revision);
         }
-        if logged.kind == Kind::Delete {
+        if logged.kind == ChangeKind::Delete {
             remove(key, logged.head.mod_revision);
         }
     }

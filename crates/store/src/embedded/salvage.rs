@@ -20,7 +20,7 @@ use super::{
     files::{Directory, Watermark, remove_dir},
     layout::{self, Logged, Reach, Version},
 };
-use crate::{Corrupt, Damage, Error, Head, Key, Kind, Revision};
+use crate::{ChangeKind, Corrupt, Damage, Error, Head, Key, Revision};
 use bytes::Bytes;
 use journals::{Gap, Journals};
 use std::{
@@ -84,7 +84,7 @@ impl SalvageReport {
 
 /// The newest state of a key that could be found.
 struct Survivor {
-    kind: Kind,
+    kind: ChangeKind,
     head: Head,
     has_value: bool,
 }
@@ -291,14 +291,14 @@ impl Search {
             Some(version) => Survivor { kind: version.kind, head: version.head, has_value: true },
             None => {
                 let head = Head { create_revision: revision, mod_revision: revision };
-                Survivor { kind: Kind::Put, head, has_value: false }
+                Survivor { kind: ChangeKind::Put, head, has_value: false }
             }
         };
         self.note(key, survivor);
     }
 
     fn change(&mut self, logged: &Logged) {
-        let has_value = logged.kind == Kind::Delete;
+        let has_value = logged.kind == ChangeKind::Delete;
         let survivor = Survivor { kind: logged.kind, head: logged.head, has_value };
         self.note(Bytes::copy_from_slice(logged.key.as_bytes()), survivor);
         let previous = logged.previous.map(|previous| previous.mod_revision);
@@ -332,7 +332,7 @@ impl Search {
         let mut found = std::mem::take(&mut self.found);
         found.retain(|key, survivor| {
             let removed = journals.removed.get(key).copied().unwrap_or_default();
-            survivor.kind == Kind::Put && survivor.head.mod_revision > removed
+            survivor.kind == ChangeKind::Put && survivor.head.mod_revision > removed
         });
         found
     }

@@ -8,7 +8,7 @@
 //! 4. Whoever uses the engine holds `engine` for reading; recovery holds it for writing, and replaces it.
 
 use super::{
-    Options,
+    EmbeddedOptions,
     ahead::{self, Sink},
     clock::Clock,
     engine::{Engine, Found, ReadError, View},
@@ -17,7 +17,7 @@ use super::{
     layout::{self, Logged, Reach, Version},
 };
 use crate::{
-    Batch, Corrupt, Entry, Error, Head, Health, Key, Kind, Revision, Unreadable, Value, Visitor,
+    Batch, ChangeKind, Corrupt, Entry, Error, Head, Health, Key, Revision, Unreadable, Value, Visitor,
     feed::{BatchBuilder, Feed, check_reach},
 };
 use bytes::Bytes;
@@ -32,7 +32,7 @@ use std::{
 
 pub(super) struct Shared {
     pub(super) directory: Directory,
-    pub(super) options: Options,
+    pub(super) options: EmbeddedOptions,
     pub(super) engine: RwLock<Option<Engine>>,
     pub(super) heads: RwLock<Heads>,
     pub(super) feed: Arc<Feed>,
@@ -81,7 +81,12 @@ enum Step {
 const PART: usize = 512;
 
 impl Shared {
-    pub(super) fn new(directory: Directory, options: Options, engine: Engine, recovered: Recovered) -> Self {
+    pub(super) fn new(
+        directory: Directory,
+        options: EmbeddedOptions,
+        engine: Engine,
+        recovered: Recovered,
+    ) -> Self {
         let window = options.window;
         let used = engine.table_bytes();
         Self {
@@ -258,7 +263,7 @@ impl Shared {
         let later = reading.engine()?.view();
         for logged in later.log(at, Revision(u64::MAX)) {
             let logged = logged.map_err(|error| self.unreadable(error))?;
-            if logged.kind == Kind::Delete && logged.key.as_bytes().starts_with(under.prefix) {
+            if logged.kind == ChangeKind::Delete && logged.key.as_bytes().starts_with(under.prefix) {
                 keys.entry(Bytes::copy_from_slice(logged.key.as_bytes())).or_insert(None);
             }
         }
@@ -391,8 +396,8 @@ impl View {
     /// The value of a logged change: empty for a delete.
     pub(super) fn value_of(&self, logged: &Logged) -> Value {
         match logged.kind {
-            Kind::Put => self.value(&logged.key, logged.head.mod_revision),
-            Kind::Delete => Ok(Bytes::new()),
+            ChangeKind::Put => self.value(&logged.key, logged.head.mod_revision),
+            ChangeKind::Delete => Ok(Bytes::new()),
         }
     }
 
@@ -428,7 +433,7 @@ impl View {
             seen = key.clone();
             let Ok(key) = trusted(key) else { continue };
             let entry = match version {
-                Ok(Some(Version { kind: Kind::Delete, .. })) => continue,
+                Ok(Some(Version { kind: ChangeKind::Delete, .. })) => continue,
                 Ok(Some(Version { head, value, .. })) => Ok(Entry { key, head, value }),
                 Ok(None) => Err(failed_checksum(key, revision)),
                 Err(error) => Err(unreadable_value(key, revision, &error)),
@@ -449,7 +454,7 @@ impl View {
         let version = layout::parse_index_key(&row.key)
             .and_then(|(_, revision)| layout::parse_version_row(&row.key, revision, row.row));
         match version {
-            Some(Version { kind: Kind::Delete, .. }) => Ok(None),
+            Some(Version { kind: ChangeKind::Delete, .. }) => Ok(None),
             Some(Version { head, value, .. }) => Ok(Some(Entry { key: key.clone(), head, value })),
             None => Err(failed_checksum(key.clone(), at)),
         }

@@ -8,7 +8,7 @@
 //! 3. Every request asks for a leader: a member without one refuses it at once, before it does anything.
 
 use super::{
-    Options, Tls,
+    EtcdOptions, Tls,
     commit::Gate,
     connection::Connection,
     failure::{Cause, Failure},
@@ -66,7 +66,7 @@ impl Member {
 
 impl Client {
     /// A client of some members; connections are opened when they are needed.
-    pub(super) fn new(options: &Options) -> io::Result<Self> {
+    pub(super) fn new(options: &EtcdOptions) -> io::Result<Self> {
         let targets = options.endpoints.iter().map(|endpoint| Target::parse(endpoint));
         let members = targets.map(|target| {
             let target = target?;

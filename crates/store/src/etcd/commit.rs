@@ -14,10 +14,10 @@
 
 use super::{
     failure::Failure,
-    messages::{Compare, DeleteRangeRequest, PutRequest, RangeRequest, Request, TxnRequest, TxnResponse},
+    messages::{Compare, DeleteRangeRequest, OpRequest, PutRequest, RangeRequest, TxnRequest, TxnResponse},
     shared::{Shared, for_etcd, head, revision},
 };
-use crate::{Change, Committed, Conflict, Error, Expect, Health, Op, Returning, Revision, Stored};
+use crate::{Change, Committed, Conflict, Error, Expect, Health, Op, Returning, Revision, StoredEntry};
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 
@@ -90,11 +90,14 @@ async fn send(shared: &Shared, change: &Change, gate: &Gate) -> Result<TxnRespon
 
 fn transaction(change: &Change, lease: i64) -> TxnRequest {
     let key = Bytes::copy_from_slice(change.key.as_bytes());
-    let read =
-        |keys_only| Request::Range(RangeRequest { key: key.clone(), keys_only, ..Default::default() }).into();
+    let read = |keys_only| {
+        OpRequest::Range(RangeRequest { key: key.clone(), keys_only, ..Default::default() }).into()
+    };
     let (write, is_delete) = match &change.op {
-        Op::Put(value) => (Request::Put(PutRequest { key: key.clone(), value: value.clone(), lease }), false),
-        Op::Delete => (Request::DeleteRange(DeleteRangeRequest { key: key.clone() }), true),
+        Op::Put(value) => {
+            (OpRequest::Put(PutRequest { key: key.clone(), value: value.clone(), lease }), false)
+        }
+        Op::Delete => (OpRequest::DeleteRange(DeleteRangeRequest { key: key.clone() }), true),
     };
     let compare = match (change.expect, is_delete) {
         (Expect::Any, false) => None,
@@ -120,7 +123,7 @@ fn read(change: &Change, answer: TxnResponse, reached: Revision) -> Result<Commi
         true => change.returning == Returning::Value,
         false => change.wants_found_value(),
     };
-    let found = found.map(|kv| Stored { head: head(&kv), value: with_value.then_some(Ok(kv.value)) });
+    let found = found.map(|kv| StoredEntry { head: head(&kv), value: with_value.then_some(Ok(kv.value)) });
     if !answer.succeeded {
         return Err(Box::new(Conflict { key: change.key.clone(), found }).into());
     }

@@ -11,7 +11,7 @@
 
 use super::{
     failure::Failure,
-    messages::{CompactionRequest, Compare, PutRequest, RangeRequest, Request, TxnRequest},
+    messages::{CompactionRequest, Compare, OpRequest, PutRequest, RangeRequest, TxnRequest},
     shared::{Shared, for_etcd, revision},
 };
 use crate::{Error, Revision};
@@ -67,8 +67,8 @@ impl Shared {
         let value = turn.revision.to_string().into();
         let request = TxnRequest {
             compare: vec![Compare::version_is(key.clone(), turn.version)],
-            success: vec![Request::Put(PutRequest { key: key.clone(), value, lease: 0 }).into()],
-            failure: vec![Request::Range(RangeRequest { key, ..Default::default() }).into()],
+            success: vec![OpRequest::Put(PutRequest { key: key.clone(), value, lease: 0 }).into()],
+            failure: vec![OpRequest::Range(RangeRequest { key, ..Default::default() }).into()],
         };
         let answer = self.client.write(&request).await?;
         let newest = answer.header.unwrap_or_default().revision;

@@ -1,9 +1,9 @@
 //! Leases for entries with a lifetime, shared as the reference shares them.
 //!
 //! A lease is granted for the lifetime and a twentieth more, at most
-//! [`Options::lease_reuse`](super::Options::lease_reuse). For as long as what is left of it covers the
+//! [`EtcdOptions::lease_reuse`](super::Options::lease_reuse). For as long as what is left of it covers the
 //! lifetime of a change, the change takes it too, up to
-//! [`Options::lease_objects`](super::Options::lease_objects) changes. So an entry lives for its lifetime at
+//! [`EtcdOptions::lease_objects`](super::Options::lease_objects) changes. So an entry lives for its lifetime at
 //! least.
 
 use super::{failure::Failure, messages::LeaseGrantRequest, shared::Shared};

@@ -122,12 +122,12 @@ pub(super) struct DeleteRangeRequest {
 /// One step of a transaction.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct RequestOp {
-    #[prost(oneof = "Request", tags = "1, 2, 3")]
-    pub(super) request: Option<Request>,
+    #[prost(oneof = "OpRequest", tags = "1, 2, 3")]
+    pub(super) request: Option<OpRequest>,
 }
 
 #[derive(Clone, PartialEq, Eq, Oneof)]
-pub(super) enum Request {
+pub(super) enum OpRequest {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]
@@ -136,8 +136,8 @@ pub(super) enum Request {
     DeleteRange(DeleteRangeRequest),
 }
 
-impl From<Request> for RequestOp {
-    fn from(request: Request) -> Self {
+impl From<OpRequest> for RequestOp {
+    fn from(request: OpRequest) -> Self {
         Self { request: Some(request) }
     }
 }

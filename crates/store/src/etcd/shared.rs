@@ -6,7 +6,7 @@
 //! 2. `compacted` only grows, unless the cluster was replaced by an older state of itself.
 
 use super::{
-    Options,
+    EtcdOptions,
     client::Client,
     failure::Failure,
     lease::Leases,
@@ -27,7 +27,7 @@ use std::{
 use tokio::sync::Notify;
 
 pub(super) struct Shared {
-    pub(super) options: Options,
+    pub(super) options: EtcdOptions,
     pub(super) client: Client,
     pub(super) feed: Arc<Feed>,
     pub(super) leases: Leases,
@@ -83,7 +83,7 @@ impl Lineage {
 }
 
 impl Shared {
-    pub(super) fn new(options: Options, client: Client, header: &Header) -> Self {
+    pub(super) fn new(options: EtcdOptions, client: Client, header: &Header) -> Self {
         let feed = Arc::new(Feed::new(revision(header.revision), options.window));
         Self {
             leases: Leases::default(),

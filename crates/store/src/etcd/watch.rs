@@ -25,7 +25,7 @@ use super::{
     shared::{Lineage, Shared, for_etcd, head, key, revision},
 };
 use crate::{
-    Batch, BoxFuture, Error, Event, Kind, Revision, Stored, Value,
+    Batch, BoxFuture, ChangeKind, Error, Event, Revision, StoredEntry, Value,
     feed::{BatchBuilder, History},
 };
 use bytes::Bytes;
@@ -212,7 +212,8 @@ impl Shared {
         let mut head = head(&kv);
         let is_delete = kind == WatchEvent::DELETE;
         let is_create = !is_delete && kv.create_revision == kv.mod_revision;
-        let previous = prev_kv.map(|kv| Stored { head: super::shared::head(&kv), value: Some(Ok(kv.value)) });
+        let previous =
+            prev_kv.map(|kv| StoredEntry { head: super::shared::head(&kv), value: Some(Ok(kv.value)) });
         if previous.is_none() && !is_create {
             // It was compacted between the event and its sending.
             return Notified::Incomplete;
@@ -222,7 +223,7 @@ impl Shared {
         {
             head.create_revision = previous.head.create_revision;
         }
-        let kind = if is_delete { Kind::Delete } else { Kind::Put };
+        let kind = if is_delete { ChangeKind::Delete } else { ChangeKind::Put };
         Notified::Event(Event { key, kind, head, value: Ok(kv.value), previous })
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Head, Kind};
+use crate::{ChangeKind, Head};
 
 fn event(revision: u64) -> Event {
     named(&format!("{}/{revision}", if revision.is_multiple_of(2) { "even" } else { "odd" }), revision)
@@ -8,7 +8,7 @@ fn event(revision: u64) -> Event {
 fn named(key: &str, revision: u64) -> Event {
     let head = Head { create_revision: Revision(revision), mod_revision: Revision(revision) };
     let value = Ok(Bytes::from(vec![0; 100]));
-    Event { key: Key::try_from(key).unwrap(), kind: Kind::Put, head, value, previous: None }
+    Event { key: Key::try_from(key).unwrap(), kind: ChangeKind::Put, head, value, previous: None }
 }
 
 fn publish(feed: &Feed, events: Vec<Event>) {

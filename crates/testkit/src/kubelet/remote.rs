@@ -9,12 +9,12 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 
 use super::stream::{Sender, Stream};
-use super::{Request, spdy, websocket};
+use super::{KubeletRequest, spdy, websocket};
 
 /// Serves a SPDY connection to its end.
 pub(super) async fn serve_spdy(
     mut connection: spdy::Connection,
-    request: &Request,
+    request: &KubeletRequest,
     what: &str,
     folder: &Path,
 ) {
@@ -39,7 +39,7 @@ pub(super) async fn serve_spdy(
 /// Serves a WebSocket to its end.
 pub(super) async fn serve_websocket(
     mut connection: websocket::Connection,
-    request: &Request,
+    request: &KubeletRequest,
     what: &str,
     folder: &Path,
 ) {
@@ -75,7 +75,7 @@ pub(super) async fn serve_websocket(
 }
 
 /// The streams that a request asks for.
-fn names(request: &Request) -> Vec<&'static str> {
+fn names(request: &KubeletRequest) -> Vec<&'static str> {
     let has_terminal = request.has("tty");
     let all = [
         ("stdin", request.has("input")),
@@ -89,7 +89,7 @@ fn names(request: &Request) -> Vec<&'static str> {
 
 async fn command(
     mut streams: BTreeMap<String, Stream>,
-    request: &Request,
+    request: &KubeletRequest,
     what: &str,
     folder: &Path,
 ) -> Option<()> {

@@ -9,7 +9,7 @@ use object::time::Time;
 use super::findings::{Finding, Outcome};
 use super::problems::{self, Problem};
 use crate::data_dir::DataDir;
-use crate::options::Options;
+use crate::options::ServerOptions;
 
 /// The access of everybody but the owner.
 const OTHERS: u32 = 0o077;
@@ -19,7 +19,7 @@ const SOON: i64 = 30 * 24 * 3600;
 const AUTHORITY_SOON: i64 = 90 * 24 * 3600;
 
 /// What is wrong with the files of a data directory. One that no server has used has none.
-pub(super) fn check(data_dir: &DataDir, options: &Options, now: Time) -> Vec<Finding> {
+pub(super) fn check(data_dir: &DataDir, options: &ServerOptions, now: Time) -> Vec<Finding> {
     let mut findings = Vec::new();
     let pki = data_dir.pki();
     for path in [data_dir.kubeconfig(), data_dir.store(), pki.clone()] {

@@ -18,7 +18,7 @@ use super::objects::{self, Address, Object};
 use super::problems::Repair;
 use super::subject::{Coding, Subject};
 use crate::operations::Error;
-use crate::options::Options;
+use crate::options::ServerOptions;
 use controllers::event_expiry;
 
 /// What is to be repaired.
@@ -57,7 +57,7 @@ pub(super) fn run(
     orders: &Orders<'_>,
     report: &mut Report,
     save_to: &Path,
-    options: &Options,
+    options: &ServerOptions,
 ) -> Result<(), Error> {
     for key in orders.keys {
         let mut found = report.findings.iter().filter(|finding| finding.key == *key);
@@ -187,7 +187,7 @@ fn repair(
     store: &dyn Store,
     job: &Job,
     before: Before,
-    options: &Options,
+    options: &ServerOptions,
 ) -> Result<&'static str, String> {
     let stored_key = Key::try_from(job.key.as_str()).map_err(|error| error.to_string())?;
     let (change, done) = match job.repair {

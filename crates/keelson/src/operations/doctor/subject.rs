@@ -12,7 +12,7 @@ use store::{Codec as _, Entry, Key, Patience, Revision, Store, Unreadable};
 use super::objects::{self, Address};
 use super::problems::{self, Problem};
 use crate::operations::{Error, Source};
-use crate::options::Options;
+use crate::options::ServerOptions;
 use crate::storage;
 
 /// What begins an encrypted value.
@@ -65,7 +65,7 @@ type Each<'a> = dyn FnMut(&Coding, usize, Result<Entry, Unreadable>) + 'a;
 
 impl Subject {
     /// Opens a backup, or what a server with these options has stored. Blocking, within the runtime.
-    pub(super) fn open(file: Option<PathBuf>, options: &Options) -> Result<Self, Error> {
+    pub(super) fn open(file: Option<PathBuf>, options: &ServerOptions) -> Result<Self, Error> {
         let source = match file {
             Some(path) => Source::File(path),
             None => Source::open(options)?,
@@ -140,7 +140,7 @@ impl Subject {
 }
 
 impl Coding {
-    fn etcd(options: &Options, encryption: Encryption) -> Self {
+    fn etcd(options: &ServerOptions, encryption: Encryption) -> Self {
         let plain = || Layout::new(&options.etcd.prefix, options.etcd.media_type);
         Self::Etcd { layout: plain().encrypted(encryption.clone()), plain: plain(), encryption }
     }

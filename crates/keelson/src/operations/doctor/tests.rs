@@ -312,7 +312,7 @@ fn files_of_a_data_directory_are_checked() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let data_dir = DataDir::at(folder.path()).unwrap();
-    let options = Options { data_dir: folder.path().into(), ..Options::default() };
+    let options = ServerOptions { data_dir: folder.path().into(), ..ServerOptions::default() };
     let found = |now: Time| {
         let all = directory::check(&data_dir, &options, now);
         all.iter()

@@ -29,7 +29,7 @@ const RESIZE_STATUSES: &[&str] = &[
 
 /// What a claim may have because the object had it already.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
+pub(crate) struct ClaimOptions {
     /// Values in the selector.
     selector: Values,
     /// Groups of data sources may be invalid: the old claim names one.
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     attributes_class: bool,
 }
 
-impl Options {
+impl ClaimOptions {
     /// For a new claim.
     pub(crate) const NEW: Self =
         Self { selector: Values::Checked, any_source_group: false, attributes_class: true };
@@ -70,12 +70,12 @@ pub(crate) fn template(template: PersistentVolumeClaimTemplate<'_>, path: &Path<
     let mut errors = object_meta::annotations(Some(metadata), &own.child("annotations"));
     errors.append(object_meta::labels(Some(metadata), &own.child("labels")));
     errors.append(object_meta::only_labels_and_annotations(metadata, &own));
-    errors.append(spec(template.spec(), Options::TEMPLATE, &path.child("spec")));
+    errors.append(spec(template.spec(), ClaimOptions::TEMPLATE, &path.child("spec")));
     errors
 }
 
 /// The field errors of the spec of a claim.
-pub(crate) fn spec(spec: PersistentVolumeClaimSpec<'_>, options: Options, path: &Path<'_>) -> List {
+pub(crate) fn spec(spec: PersistentVolumeClaimSpec<'_>, options: ClaimOptions, path: &Path<'_>) -> List {
     let mut errors = List::new();
     let modes = path.child("accessModes");
     if spec.access_modes().is_empty() {
@@ -106,7 +106,7 @@ pub(crate) fn spec(spec: PersistentVolumeClaimSpec<'_>, options: Options, path: 
     errors
 }
 
-fn data_sources(spec: PersistentVolumeClaimSpec<'_>, options: Options, path: &Path<'_>) -> List {
+fn data_sources(spec: PersistentVolumeClaimSpec<'_>, options: ClaimOptions, path: &Path<'_>) -> List {
     let mut errors = List::new();
     let (source, source_ref) = (spec.data_source(), spec.data_source_ref());
     if let Some(source) = source {
@@ -137,7 +137,7 @@ fn is_same(source: TypedLocalObjectReference<'_>, source_ref: TypedObjectReferen
 }
 
 /// A data source, or a reference to one.
-fn data_source(source: TypedLocalObjectReference<'_>, options: Options, path: &Path<'_>) -> List {
+fn data_source(source: TypedLocalObjectReference<'_>, options: ClaimOptions, path: &Path<'_>) -> List {
     let mut errors = List::new();
     errors.extend(checks::required(source.name(), &path.child("name")));
     errors.extend(checks::required(source.kind(), &path.child("kind")));

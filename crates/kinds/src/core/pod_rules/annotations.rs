@@ -1,7 +1,7 @@
 //! The rules for annotations of pods and templates that mean something to the server, and that say the same
 //! as fields.
 
-use super::{Options, containers};
+use super::{PodOptions, containers};
 use crate::core::{app_armor, local_path, tolerations};
 use object::field::{Error, List, Path};
 use object::quote::Quoted;
@@ -23,7 +23,7 @@ const LOCALHOST: &str = "localhost/";
 pub(crate) fn validate(
     annotations: Entries<'_, &str>,
     spec: PodSpec<'_>,
-    options: &Options,
+    options: &PodOptions,
     path: &Path<'_>,
 ) -> List {
     let mut errors = List::new();

@@ -4,7 +4,7 @@
 mod tests;
 
 use super::volumes::Declared;
-use super::{Options, env, mounts, ports, probes, resources, security};
+use super::{PodOptions, env, mounts, ports, probes, resources, security};
 use crate::checks;
 use crate::seen::Seen;
 use object::field::{Error, List, Path};
@@ -22,7 +22,7 @@ pub(in crate::core) struct Surroundings<'a> {
     /// Its volumes.
     pub(in crate::core) volumes: &'a Declared<'a>,
     /// What the spec may have.
-    pub(in crate::core) options: &'a Options,
+    pub(in crate::core) options: &'a PodOptions,
 }
 
 impl Surroundings<'_> {

@@ -12,7 +12,7 @@ use schema::views::meta::v1::ObjectMeta;
 
 /// What a pod spec may have because this server allows it, or because the object had it already.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct PodOptions {
     /// The spec is that of a pod, not that of a template.
     pub(in crate::core) is_pod: bool,
     /// Privileged containers.
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     pub(in crate::core) any_selinux_change_policy: bool,
 }
 
-impl Options {
+impl PodOptions {
     /// For a pod: its old state, if there is one.
     pub(in crate::core) fn of_pod(old: Option<Pod<'_>>, rules: &Rules<'_>) -> Self {
         Self { is_pod: true, ..Self::after(old.map(|old| (old.spec(), old.metadata())), rules) }

@@ -1,6 +1,6 @@
 //! The rules for the ports of containers.
 
-use super::Options;
+use super::PodOptions;
 use crate::checks;
 use crate::seen::Seen;
 use object::field::{Error, List, Path};
@@ -71,7 +71,7 @@ impl<'a> HostPorts<'a> {
 
 /// The field errors of the host ports of a pod in the network of its host; `path` is that of the pod spec. A
 /// template may leave them to the pods.
-pub(in crate::core) fn host_network(spec: PodSpec<'_>, options: &Options, path: &Path<'_>) -> List {
+pub(in crate::core) fn host_network(spec: PodSpec<'_>, options: &PodOptions, path: &Path<'_>) -> List {
     let mut errors = List::new();
     if !spec.host_network() {
         return errors;

@@ -1,7 +1,7 @@
 //! The rules for a resize of a pod: containers get other amounts of cpu and memory.
 
 use super::update::{Lists, init, regular};
-use super::{Options, annotations, metadata_and_spec};
+use super::{PodOptions, annotations, metadata_and_spec};
 use crate::core::qos;
 use crate::{Rules, same};
 use object::field::{Error, List, Path};
@@ -17,7 +17,7 @@ pub(in crate::core) fn validate(new: &Map, old: &Map, rules: &Rules<'_>) -> List
         return Error::forbidden(&Path::new(""), why).into();
     }
     let mut errors = rules.metadata_update(new, old);
-    errors.append(metadata_and_spec(new, &Options::of_pod(Some(before), rules), rules));
+    errors.append(metadata_and_spec(new, &PodOptions::of_pod(Some(before), rules), rules));
     let path = Path::new("spec");
     let class = match before.status().qos_class() {
         "" => qos::class(before.spec()),

@@ -1,6 +1,6 @@
 //! The rules for the resources of a container: limits, requests, claims, and what a resize does.
 
-use super::Options;
+use super::PodOptions;
 use crate::checks;
 use crate::core::resources::{self, shown};
 use crate::seen::Seen;
@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 pub(super) fn validate(
     of: ResourceRequirements<'_>,
     spec: PodSpec<'_>,
-    options: &Options,
+    options: &PodOptions,
     path: &Path<'_>,
 ) -> List {
     let mut errors = resources::requirements(of.limits(), of.requests(), options.huge_pages, path);

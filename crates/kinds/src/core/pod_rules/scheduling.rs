@@ -1,6 +1,6 @@
 //! The rules for scheduling gates and topology spread constraints.
 
-use super::Options;
+use super::PodOptions;
 use crate::checks;
 use crate::label_selector::{self, Values};
 use object::field::{Error, List, Path};
@@ -44,7 +44,7 @@ pub(super) fn only_deleted_gates(
 /// The field errors of topology spread constraints.
 pub(super) fn spread(
     constraints: Items<'_, TopologySpreadConstraint<'_>>,
-    options: &Options,
+    options: &PodOptions,
     path: &Path<'_>,
 ) -> List {
     let mut errors = List::new();
@@ -73,7 +73,11 @@ pub(super) fn spread(
     errors
 }
 
-fn constraint_details(constraint: TopologySpreadConstraint<'_>, options: &Options, path: &Path<'_>) -> List {
+fn constraint_details(
+    constraint: TopologySpreadConstraint<'_>,
+    options: &PodOptions,
+    path: &Path<'_>,
+) -> List {
     let mut errors = List::new();
     if let Some(domains) = constraint.min_domains() {
         let path = path.child("minDomains");

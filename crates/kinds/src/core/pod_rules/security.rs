@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Options, windows};
+use super::{PodOptions, windows};
 use crate::core::local_path;
 use crate::seen::Seen;
 use crate::{Privileged, checks};
@@ -27,7 +27,7 @@ const LONGEST_PROFILE: usize = 4095;
 const PROFILE_TYPES: &[&str] = &["Localhost", "RuntimeDefault", "Unconfined"];
 
 /// The field errors of the security context of a pod; `path` is that of the pod spec.
-pub(in crate::core) fn pod(spec: PodSpec<'_>, options: &Options, path: &Path<'_>) -> List {
+pub(in crate::core) fn pod(spec: PodSpec<'_>, options: &PodOptions, path: &Path<'_>) -> List {
     let path = path.child("securityContext");
     let context = spec.security_context().unwrap_or_else(PodSecurityContext::absent);
     let mut errors = List::new();
@@ -67,7 +67,7 @@ pub(in crate::core) fn pod(spec: PodSpec<'_>, options: &Options, path: &Path<'_>
 pub(super) fn container(
     container: Container<'_>,
     spec: PodSpec<'_>,
-    options: &Options,
+    options: &PodOptions,
     path: &Path<'_>,
 ) -> List {
     let mut errors = List::new();
@@ -183,7 +183,12 @@ fn app_armor(profile: Option<AppArmorProfile<'_>>, path: &Path<'_>) -> List {
     errors
 }
 
-fn sysctls(spec: PodSpec<'_>, context: PodSecurityContext<'_>, options: &Options, path: &Path<'_>) -> List {
+fn sysctls(
+    spec: PodSpec<'_>,
+    context: PodSecurityContext<'_>,
+    options: &PodOptions,
+    path: &Path<'_>,
+) -> List {
     let mut errors = List::new();
     let mut names = Seen::new();
     for (at, sysctl) in context.sysctls().iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The rules for changes of the status of a pod.
 
-use super::{Options, update};
+use super::{PodOptions, update};
 use crate::Rules;
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 /// The field errors of a change of the status of a pod.
 pub(in crate::core) fn validate(new: &Map, old: &Map, rules: &Rules<'_>) -> List {
     let mut errors = rules.metadata_update(new, old);
-    errors.append(update::annotation_updates(new, old, &Options::of_pod(Some(Pod::of(old)), rules)));
+    errors.append(update::annotation_updates(new, old, &PodOptions::of_pod(Some(Pod::of(old)), rules)));
     let (new, old) = (Pod::of(new), Pod::of(old));
     let (spec, after, before) = (old.spec(), new.status(), old.status());
     let path = Path::new("status");

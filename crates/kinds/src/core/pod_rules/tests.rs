@@ -1,4 +1,4 @@
-use crate::Part;
+use crate::WrittenPart;
 use crate::testing::{create, part, status, update};
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
@@ -435,7 +435,7 @@ fn status_has_valid_addresses_and_containers_that_stay_ended() {
 fn ephemeral_containers_are_added_and_stay() {
     let with = |containers: &str| pod("", &format!(r#""ephemeralContainers":[{containers}]"#));
     let old = with(r#"{"name":"e","image":"i"}"#);
-    let change = |containers: &str| part(Part::EphemeralContainers, &with(containers), &old);
+    let change = |containers: &str| part(WrittenPart::EphemeralContainers, &with(containers), &old);
     assert!(change(r#"{"name":"f","image":"i"},{"name":"e","image":"i"}"#).is_empty());
     assert_eq!(
         change(""),
@@ -449,7 +449,7 @@ fn ephemeral_containers_are_added_and_stay() {
     );
     let mirror = pod(r#""annotations":{"kubernetes.io/config.mirror":"a"}"#, "");
     assert_eq!(
-        part(Part::EphemeralContainers, &mirror, &mirror),
+        part(WrittenPart::EphemeralContainers, &mirror, &mirror),
         ["[]: Forbidden: static pods do not support ephemeral containers"]
     );
 }
@@ -462,7 +462,7 @@ fn resize_changes_cpu_and_memory_alone() {
                 "resizePolicy":[{policy}]}}]}}}}"#
         )
     };
-    let resize = |new: &str, old: &str| part(Part::Resize, new, old);
+    let resize = |new: &str, old: &str| part(WrittenPart::Resize, new, old);
     let old = with(r#""cpu":"2","memory":"1Gi""#, "");
     let path = "spec.containers[0].resources";
     assert!(resize(&with(r#""cpu":"3","memory":"2Gi""#, ""), &old).is_empty());

@@ -1,6 +1,6 @@
 //! The rules for changes of pods: of the pod itself, and of its ephemeral containers.
 
-use super::{Options, annotations, metadata_and_spec, scheduling};
+use super::{PodOptions, annotations, metadata_and_spec, scheduling};
 use crate::core::{node_selector, tolerations};
 use crate::{Rules, label_selector, same};
 use object::field::{BadValue, Error, List, Path};
@@ -57,14 +57,14 @@ pub(in crate::core) fn ephemeral_containers(new: &Map, old: &Map, rules: &Rules<
 /// The errors of the metadata, of the new pod by itself, and of its annotations.
 fn checked(new: &Map, old: &Map, rules: &Rules<'_>) -> List {
     let mut errors = rules.metadata_update(new, old);
-    let options = Options::of_pod(Some(Pod::of(old)), rules);
+    let options = PodOptions::of_pod(Some(Pod::of(old)), rules);
     errors.append(metadata_and_spec(new, &options, rules));
     errors.append(annotation_updates(new, old, &options));
     errors
 }
 
 /// The errors of the annotations of a changed pod.
-pub(super) fn annotation_updates(new: &Map, old: &Map, options: &Options) -> List {
+pub(super) fn annotation_updates(new: &Map, old: &Map, options: &PodOptions) -> List {
     let path = Path::new("metadata");
     let path = path.child("annotations");
     let pod = Pod::of(new);

@@ -1,6 +1,6 @@
 //! The rules for the volumes of a pod.
 
-use super::Options;
+use super::PodOptions;
 use crate::core::volume_sources;
 use object::field::{Error, List, Path};
 use object::name::{dns1123_label, invalid};
@@ -56,7 +56,7 @@ impl<'a> Declared<'a> {
 pub(in crate::core) fn validate<'a>(
     volumes: Items<'a, Volume<'a>>,
     metadata: Option<ObjectMeta<'_>>,
-    options: &Options,
+    options: &PodOptions,
     path: &Path<'_>,
 ) -> (Declared<'a>, List) {
     let mut errors = List::new();

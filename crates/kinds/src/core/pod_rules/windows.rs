@@ -1,6 +1,6 @@
 //! The rules for containers on Windows hosts.
 
-use super::{Options, containers};
+use super::{PodOptions, containers};
 use crate::Privileged;
 use object::field::{Error, List, Path};
 use object::name::{dns1123_subdomain, invalid};
@@ -100,7 +100,7 @@ fn is_dns(domain: &str) -> bool {
 
 /// The field errors of containers that run as processes of their host: all of a pod do, or none; `path` is
 /// that of the pod spec.
-pub(in crate::core) fn host_processes(spec: PodSpec<'_>, options: &Options, path: &Path<'_>) -> List {
+pub(in crate::core) fn host_processes(spec: PodSpec<'_>, options: &PodOptions, path: &Path<'_>) -> List {
     let mut errors = List::new();
     let of_pod = spec.security_context().and_then(|context| context.windows_options()?.host_process());
     let (mut all, mut processes) = (0, 0);

@@ -3,7 +3,7 @@
 
 use super::local_path;
 use crate::checks;
-use crate::core::pod_rules::Options;
+use crate::core::pod_rules::PodOptions;
 use crate::core::pod_rules::field_refs::{ContainerName, object_field, resource_field};
 use crate::seen::Seen;
 use object::field::{Error, List, Path};
@@ -88,7 +88,7 @@ fn file(file: DownwardAPIVolumeFile<'_>, path: &Path<'_>) -> List {
     errors
 }
 
-pub(super) fn projected(source: ProjectedVolumeSource<'_>, options: &Options, path: &Path<'_>) -> List {
+pub(super) fn projected(source: ProjectedVolumeSource<'_>, options: &PodOptions, path: &Path<'_>) -> List {
     let mut errors = List::new();
     errors.extend(mode(source.default_mode(), &path.child("defaultMode")));
     let mut files = Files { path, paths: Seen::new(), errors };
@@ -109,7 +109,7 @@ struct Files<'a, 'p> {
 }
 
 impl<'a> Files<'a, '_> {
-    fn source(&mut self, source: VolumeProjection<'a>, options: &Options, path: &Path<'_>) {
+    fn source(&mut self, source: VolumeProjection<'a>, options: &PodOptions, path: &Path<'_>) {
         if let Some(secret) = source.secret() {
             self.keys(secret.name(), secret.items(), &path.child("secret"));
         }
@@ -146,7 +146,7 @@ impl<'a> Files<'a, '_> {
         }
     }
 
-    fn token(&mut self, token: ServiceAccountTokenProjection<'_>, options: &Options, path: &Path<'_>) {
+    fn token(&mut self, token: ServiceAccountTokenProjection<'_>, options: &PodOptions, path: &Path<'_>) {
         let seconds = token.expiration_seconds().unwrap_or_default();
         self.errors.extend(checks::token_lifetime(seconds, &path.child("expirationSeconds")));
         let at = self.path.child("path");

@@ -46,14 +46,14 @@ impl fmt::Display for Place<'_> {
 
 /// One fault.
 pub(super) struct Fault {
-    kind: Kind,
+    kind: FaultKind,
     /// The name of the place; none for a combination of schemas, which names its place in the message.
     name: Option<String>,
     /// What tells it from other faults: they are named once.
     message: String,
 }
 
-enum Kind {
+enum FaultKind {
     Invalid(BadValue),
     TypeInvalid(BadValue),
     Required,
@@ -63,35 +63,35 @@ enum Kind {
 }
 
 impl Fault {
-    fn new(at: &Place<'_>, kind: Kind, message: impl FnOnce(&str) -> String) -> Self {
+    fn new(at: &Place<'_>, kind: FaultKind, message: impl FnOnce(&str) -> String) -> Self {
         let name = excerpt(at);
         Self { kind, message: message(&name), name: Some(name) }
     }
 
     pub(super) fn invalid(at: &Place<'_>, value: BadValue, message: impl FnOnce(&str) -> String) -> Self {
-        Self::new(at, Kind::Invalid(value), message)
+        Self::new(at, FaultKind::Invalid(value), message)
     }
 
     /// A value of another type, or with another format.
     pub(super) fn wrong_type(at: &Place<'_>, expected: &str, found: &str) -> Self {
         let shown = object::excerpt::shorten(found);
-        Self::new(at, Kind::TypeInvalid(BadValue::from(found)), |name| {
+        Self::new(at, FaultKind::TypeInvalid(BadValue::from(found)), |name| {
             format!("{name} in body must be of type {expected}: {}", Quoted(&shown))
         })
     }
 
     pub(super) fn required(at: &Place<'_>) -> Self {
-        Self::new(at, Kind::Required, |name| format!("{name} in body is required"))
+        Self::new(at, FaultKind::Required, |name| format!("{name} in body is required"))
     }
 
     pub(super) fn too_long(at: &Place<'_>, most: i64) -> Self {
-        Self::new(at, Kind::TooLong(most), |name| {
+        Self::new(at, FaultKind::TooLong(most), |name| {
             format!("{name} in body should be at most {most} chars long")
         })
     }
 
     pub(super) fn too_many(at: &Place<'_>, size: i64, most: i64, what: &str) -> Self {
-        Self::new(at, Kind::TooMany(size, most), |name| {
+        Self::new(at, FaultKind::TooMany(size, most), |name| {
             format!("{name} in body should have at most {most} {what}")
         })
     }
@@ -102,7 +102,7 @@ impl Fault {
             Value::String(text) => text.as_str().to_owned(),
             other => json_text(other),
         });
-        let kind = Kind::NotSupported(go_value(value), texts.collect());
+        let kind = FaultKind::NotSupported(go_value(value), texts.collect());
         Self::new(at, kind, |name| {
             let shown: Vec<_> = listed.iter().map(|listed| same::go_text(listed.value())).collect();
             format!("{name} in body should be one of [{}]", shown.join(" "))
@@ -112,13 +112,15 @@ impl Fault {
     /// A combination of schemas that does not hold.
     pub(super) fn combination(at: &Place<'_>, why: &str) -> Self {
         let message = format!("{} {why}", Quoted(&excerpt(at)));
-        Self { kind: Kind::Invalid(BadValue::from("")), name: None, message }
+        Self { kind: FaultKind::Invalid(BadValue::from("")), name: None, message }
     }
 
     fn bytes(&self) -> usize {
         let value = match &self.kind {
-            Kind::Invalid(BadValue::String(text)) | Kind::TypeInvalid(BadValue::String(text)) => text.len(),
-            Kind::NotSupported(_, texts) => texts.iter().map(String::len).sum(),
+            FaultKind::Invalid(BadValue::String(text)) | FaultKind::TypeInvalid(BadValue::String(text)) => {
+                text.len()
+            }
+            FaultKind::NotSupported(_, texts) => texts.iter().map(String::len).sum(),
             _ => 0,
         };
         self.message.len() + value
@@ -131,14 +133,14 @@ impl Fault {
         let path = if name.is_empty() { *prefix } else { prefix.child(stripped) };
         let known = |number: i64| usize::try_from(number).ok();
         match self.kind {
-            Kind::Invalid(value) => field::Error::invalid(&path, value, self.message),
-            Kind::TypeInvalid(value) => field::Error::type_invalid(&path, value, self.message),
-            Kind::Required => field::Error::required(&path, ""),
-            Kind::NotSupported(value, texts) => {
+            FaultKind::Invalid(value) => field::Error::invalid(&path, value, self.message),
+            FaultKind::TypeInvalid(value) => field::Error::type_invalid(&path, value, self.message),
+            FaultKind::Required => field::Error::required(&path, ""),
+            FaultKind::NotSupported(value, texts) => {
                 field::Error::not_supported(&path, value, texts.iter().map(String::as_str))
             }
-            Kind::TooLong(most) => field::Error::too_long(&path, known(most)),
-            Kind::TooMany(size, most) => field::Error::too_many(&path, known(size), known(most)),
+            FaultKind::TooLong(most) => field::Error::too_long(&path, known(most)),
+            FaultKind::TooMany(size, most) => field::Error::too_many(&path, known(size), known(most)),
         }
     }
 }

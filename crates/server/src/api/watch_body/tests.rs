@@ -1,6 +1,6 @@
 use super::*;
 use crate::api::testing::{Fixture, NEGOTIATOR, PARTIAL, PARTIAL_LIST, TABLE, body, text};
-use cache::watch::{Request, Start};
+use cache::watch::{Start, WatchOptions};
 use cache::{Change, Freshness};
 use http_body_util::BodyExt;
 
@@ -20,8 +20,8 @@ impl Setup {
         view.accept = accept;
         let resource = self.fixture.cache.resource("configmaps").unwrap();
         let request = match start {
-            Start::StreamingList(_) => Request::new(start).with_bookmarks(),
-            _ => Request::new(start),
+            Start::StreamingList(_) => WatchOptions::new(start).with_bookmarks(),
+            _ => WatchOptions::new(start),
         };
         let watcher = resource.watch(request).await.unwrap();
         let until = EndConditions { timeout, bookmarks: false, lifecycle: self.lifecycle.clone() };
@@ -224,7 +224,7 @@ async fn large_batches_are_encoded_beside_the_event_loop_unless_they_are_cached(
         view.accept = accept;
         let _permits = view.large.all_permits().await;
         let resource = setup.fixture.cache.resource("configmaps").unwrap();
-        let watcher = resource.watch(Request::new(STATE)).await.unwrap();
+        let watcher = resource.watch(WatchOptions::new(STATE)).await.unwrap();
         let until =
             EndConditions { timeout: LONG * 10, bookmarks: false, lifecycle: setup.lifecycle.clone() };
         let mut response = respond(view, media_type, Watch::Running(watcher), until);

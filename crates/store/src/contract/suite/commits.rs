@@ -143,12 +143,12 @@ pub async fn outcomes_and_events_carry_the_previous_entry(factory: Factory<'_>) 
         let follow = Follow { previous: Previous::Value, ..Follow::after(Revision::ZERO).prefix("a") };
         let followed = events(&store, follow, store.known_revision()).await;
         let [create, change, delete] = followed.as_slice() else { panic!("three events") };
-        assert_eq!((create.kind, &create.previous), (Kind::Put, &None));
+        assert_eq!((create.kind, &create.previous), (ChangeKind::Put, &None));
         let previous = change.previous.as_ref().unwrap();
         assert_eq!(previous.head.mod_revision, created.revision);
         assert_eq!(previous.value, Some(Ok(Bytes::from("1"))));
         let previous = delete.previous.as_ref().unwrap();
-        assert_eq!((delete.kind, delete.head.create_revision), (Kind::Delete, created.revision));
+        assert_eq!((delete.kind, delete.head.create_revision), (ChangeKind::Delete, created.revision));
         assert_eq!(delete.value, Ok(Bytes::new()));
         let heads = (previous.head.create_revision, previous.head.mod_revision);
         assert_eq!(heads, (created.revision, changed.revision));

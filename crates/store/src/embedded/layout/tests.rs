@@ -6,7 +6,7 @@ fn head(create: u64, modified: u64) -> Head {
 
 fn logged(previous: Option<Head>) -> Logged {
     let key = Key::try_from("pods/default/web-1").unwrap();
-    Logged { key, kind: Kind::Put, head: head(3, 9), previous }
+    Logged { key, kind: ChangeKind::Put, head: head(3, 9), previous }
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn read(key: &[u8], row: impl Into<Bytes>) -> Option<Version> {
 #[test]
 fn versions_come_back() {
     let key = index_key(b"a", Revision(9));
-    for (kind, value) in [(Kind::Put, "a value"), (Kind::Put, ""), (Kind::Delete, "")] {
+    for (kind, value) in [(ChangeKind::Put, "a value"), (ChangeKind::Put, ""), (ChangeKind::Delete, "")] {
         let row = version_row(&key, kind, &head(3, 9), Some(value.as_bytes()));
         let version = read(&key, row).unwrap();
         assert_eq!((version.kind, version.head), (kind, head(3, 9)));
@@ -43,8 +43,8 @@ fn versions_come_back() {
 #[test]
 fn a_version_that_has_lost_its_value_reads_as_damaged() {
     let key = index_key(b"a", Revision(9));
-    assert!(read(&key, version_row(&key, Kind::Put, &head(3, 9), None)).is_none());
-    assert!(read(&key, version_row(&key, Kind::Delete, &head(3, 9), None)).is_some());
+    assert!(read(&key, version_row(&key, ChangeKind::Put, &head(3, 9), None)).is_none());
+    assert!(read(&key, version_row(&key, ChangeKind::Delete, &head(3, 9), None)).is_some());
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn log_rows_come_back_with_their_previous_heads() {
 fn a_flipped_bit_anywhere_in_a_row_is_noticed() {
     let index = index_key(b"a", Revision(9));
     let log = numbered(LOG, Revision(9));
-    let version_row = version_row(&index, Kind::Put, &head(3, 9), Some(b"a value"));
+    let version_row = version_row(&index, ChangeKind::Put, &head(3, 9), Some(b"a value"));
     let log_row = log_row(&log, &logged(Some(head(3, 4))));
     let state_row = state_row(&Reach { compacted: Revision(5), swept: Revision(4) });
     for bit in 0..8 * log_row.len() {
@@ -80,7 +80,7 @@ fn a_flipped_bit_anywhere_in_a_row_is_noticed() {
 #[test]
 fn a_version_belongs_to_its_key_and_revision() {
     let key = index_key(b"a", Revision(9));
-    let row = version_row(&key, Kind::Put, &head(3, 9), Some(b"a value"));
+    let row = version_row(&key, ChangeKind::Put, &head(3, 9), Some(b"a value"));
     assert!(read(&key, row.clone()).is_some());
     assert!(read(&index_key(b"b", Revision(9)), row.clone()).is_none());
     assert!(read(&index_key(b"a", Revision(8)), row).is_none());

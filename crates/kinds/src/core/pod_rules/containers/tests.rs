@@ -1,4 +1,4 @@
-use crate::Part;
+use crate::WrittenPart;
 use crate::testing::{create, part};
 
 fn pod(spec: &str) -> String {
@@ -67,7 +67,7 @@ fn ephemeral_containers_have_few_fields_and_names_of_their_own() {
         {"name":"v","mountPath":"/b","subPathExpr":"x"}]}"#;
     let path = "spec.ephemeralContainers";
     let why = "Forbidden: cannot be set for an Ephemeral Container";
-    let errors = part(Part::EphemeralContainers, &spec(new), &spec(""));
+    let errors = part(WrittenPart::EphemeralContainers, &spec(new), &spec(""));
     assert_eq!(
         errors,
         [

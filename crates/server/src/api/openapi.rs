@@ -18,13 +18,13 @@ use http::header::{
 use http::{HeaderValue, StatusCode};
 use object::duration::Duration;
 use object::time::Time;
-use openapi::v2::{Encoding, Part};
+use openapi::v2::{DocumentPart, Encoding};
 use registry::Catalog;
 
-use super::documents::DocumentForm;
+use super::discovery::DocumentForm;
 use super::in_use::InUse;
 use super::negotiate::{self, JSON};
-use super::{Api, documents};
+use super::{Api, discovery};
 use crate::{Body, Error, Request, Response};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -37,7 +37,7 @@ const IMMUTABLE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The OpenAPI v2 document in one encoding.
 pub(super) struct V2 {
     /// Its parts, compressed. They are put together for each response.
-    parts: Vec<Arc<Part>>,
+    parts: Vec<Arc<DocumentPart>>,
     encoding: Encoding,
     made: Made,
 }
@@ -84,7 +84,7 @@ fn decompress(gzip: &[u8]) -> Vec<u8> {
 
 impl V2 {
     /// The document with these parts.
-    pub(super) fn new(parts: Vec<Arc<Part>>, encoding: Encoding, made: &Made) -> Self {
+    pub(super) fn new(parts: Vec<Arc<DocumentPart>>, encoding: Encoding, made: &Made) -> Self {
         Self { parts, encoding, made: made.clone() }
     }
 
@@ -108,14 +108,14 @@ fn made(document: Result<Bytes, Infallible>) -> Bytes {
 
 impl Made {
     /// Of the document with these parts, now.
-    pub(super) fn now(parts: &[Arc<Part>]) -> Self {
+    pub(super) fn now(parts: &[Arc<DocumentPart>]) -> Self {
         Self { etag: openapi::v2::etag(parts), at: Time::now() }
     }
 }
 
 impl V3 {
     /// The document at a path; empty if there is none.
-    pub(super) fn new(served: &openapi::Served, path: &str) -> Self {
+    pub(super) fn new(served: &openapi::ServedResources, path: &str) -> Self {
         let document = openapi::v3::document(served, path).unwrap_or_default();
         Self { document: GzipDocument::new(&document), made: Time::now() }
     }
@@ -129,7 +129,7 @@ impl Api {
         catalog: Arc<Catalog>,
     ) -> Result<Response, Error> {
         let documents = self.documents.clone();
-        let index = documents::blocking(move || documents.v3_index(&catalog)).await?;
+        let index = discovery::blocking(move || documents.v3_index(&catalog)).await?;
         let mut response = part(request, (*index).clone());
         set(&mut response, CONTENT_TYPE, "text/plain; charset=utf-8");
         set_text(&mut response, LAST_MODIFIED, &http_date(Time::now(), "GMT"));
@@ -144,7 +144,7 @@ impl Api {
         path: &str,
     ) -> Result<Response, Error> {
         let (documents, at) = (self.documents.clone(), path.to_owned());
-        let Some(v3) = documents::blocking(move || documents.v3(&catalog, &at)).await? else {
+        let Some(v3) = discovery::blocking(move || documents.v3(&catalog, &at)).await? else {
             return Ok(bare(StatusCode::NOT_FOUND));
         };
         let kept = &v3.document;
@@ -172,7 +172,7 @@ impl Api {
         }
         let (documents, asked) = (self.documents.clone(), v3.clone());
         let is_json = *media_type == JSON;
-        let body = documents::blocking(move || {
+        let body = discovery::blocking(move || {
             let (kept, in_use) = (&asked.document, &documents.in_use);
             made(match is_json {
                 true => in_use.get(DocumentForm::V3(kept.hash.clone()), || Ok(kept.plain())),
@@ -212,7 +212,7 @@ impl Api {
                 let (documents, encoding) = (self.documents.clone(), *encoding);
                 let wants_gzip = takes_gzip(request) && request.header(RANGE).is_empty();
                 let known = request.header(IF_NONE_MATCH).to_owned();
-                let (made, body) = documents::blocking(move || {
+                let (made, body) = discovery::blocking(move || {
                     let v2 = documents.v2(&catalog, encoding);
                     let body = match contains_etag(&known, &quoted(&v2.made.etag)) {
                         true => Bytes::new(),

@@ -1,4 +1,4 @@
-//! Discovery documents, and the list of paths at `/`. OpenAPI documents are in [`super::specs`].
+//! Discovery documents, and the list of paths at `/`. OpenAPI documents are in [`super::openapi`].
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -11,15 +11,15 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH,
 use http::{HeaderValue, Method, StatusCode};
 use object::Text;
 use openapi::discovery::{self, Address, Aggregated, Document, Root, Tagged};
-use openapi::v2::{Encoding, Part};
+use openapi::v2::{DocumentPart, Encoding};
 use openapi::v3::Entry;
 use registry::{Catalog, GroupVersion};
 
 use super::compress;
 use super::in_use::InUse;
 use super::negotiate::{self, ClientPreferences, Format};
+use super::openapi::{Made, V2, V3};
 use super::request_info::RequestInfo;
-use super::specs::{Made, V2, V3};
 use super::{Api, represent};
 use crate::{Body, Error, Request, Response, Status};
 
@@ -74,12 +74,12 @@ impl<K: Eq + Hash, T> MemoizedBy<K, T> {
 /// catalog has changed: a new kind costs the documents of its own group and version.
 #[derive(Default)]
 pub(crate) struct Documents {
-    served: MemoizedBy<(), openapi::Served>,
+    served: MemoizedBy<(), openapi::ServedResources>,
     aggregated: MemoizedBy<Root, Tagged>,
     /// The parts of aggregated discovery.
     parts: MemoizedBy<(Text, Text), Arc<str>>,
     /// The parts of OpenAPI v2: that of built-in kinds, and those of custom ones by the id of what is served.
-    v2: MemoizedBy<(Encoding, Option<u32>), Part>,
+    v2: MemoizedBy<(Encoding, Option<u32>), DocumentPart>,
     v2_made: MemoizedBy<(), Made>,
     /// The OpenAPI v3 documents that were asked for.
     v3: MemoizedBy<String, V3>,
@@ -104,9 +104,9 @@ pub(super) enum DocumentForm {
 
 impl Documents {
     /// The served resources, in the form that the `openapi` crate uses.
-    pub(super) fn served(&self, catalog: &Catalog) -> Arc<openapi::Served> {
+    pub(super) fn served(&self, catalog: &Catalog) -> Arc<openapi::ServedResources> {
         self.served.get((), catalog.generation(), || {
-            openapi::Served::new(catalog.served().map(|served| served.resource_type.clone()))
+            openapi::ServedResources::new(catalog.served().map(|served| served.resource_type.clone()))
         })
     }
 
@@ -130,7 +130,7 @@ impl Documents {
         // The parts do not change: what is served in another form has another id.
         let unchanged = 0;
         let mut writer = None;
-        let mut of = |id, make: &dyn Fn(&mut openapi::v2::Writer) -> Part| {
+        let mut of = |id, make: &dyn Fn(&mut openapi::v2::Writer) -> DocumentPart| {
             self.v2.get((encoding, id), unchanged, || {
                 make(writer.get_or_insert_with(|| openapi::v2::Writer::new(encoding)))
             })
