@@ -2,11 +2,12 @@
 
 use crate::Warnings;
 use crate::chain::Passes;
-use auth::{BoxFuture, User};
+use auth::User;
 use kinds::ResourceType;
 use object::{Map, Value, excerpt, semantic};
 use schema::{GroupVersionKind, Status};
 use std::sync::Arc;
+use tasks::BoxFuture;
 use tokio::time::Instant;
 
 /// What a write does.

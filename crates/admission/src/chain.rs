@@ -1,10 +1,10 @@
 //! The chain of plugins, and the proof that a write has passed it.
 
 use crate::{Attributes, Operation, managed_fields, webhook};
-use auth::{BoxFuture, Deferred};
 use object::Value;
 use schema::Status;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tasks::{BoxFuture, Deferred};
 
 /// One plugin. Most do one of the two steps.
 pub trait Plugin: Send + Sync {

@@ -1,10 +1,10 @@
 //! Objects that plugins look things up in, in the form that they use: read once when they change, not for
 //! each write.
 
-use auth::stored;
 use cache::{Cursor, Entry, Resource, Update};
 use object::{Map, Text};
 use schema::Type;
+use schema::stored;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -73,7 +73,7 @@ impl<T> Known<T> {
         before: Option<&Arc<Entry>>,
         after: Option<&Arc<Entry>>,
     ) {
-        let now = after.and_then(|entry| stored::logged(entry, stored::decode(self.ty, entry)));
+        let now = after.and_then(|entry| stored::logged(entry, stored::decode(self.ty, entry.bytes())));
         let Some(entry) = after.or(before) else { return };
         match now.and_then(|object| (self.read)(&object)) {
             Some(object) => {

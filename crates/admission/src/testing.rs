@@ -3,13 +3,14 @@
 
 use crate::plugins::{Builtin, Parts, PluginSettings, Shared};
 use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings};
-use auth::{Authorizer, BoxFuture, User};
+use auth::{Authorizer, User};
 use cache::{Cache, CacheOptions, Change, Field, Spec};
 use kinds::{ResourceType, Scope, Storage};
 use object::Value;
 use schema::{GroupVersionKind, Limits, Status, json};
 use std::sync::Arc;
 use store::memory::Memory;
+use tasks::BoxFuture;
 use tokio::time::Instant;
 
 /// The parts of a server that plugins are made of.

@@ -1,9 +1,9 @@
 //! How plugins write objects of their own accord: as the server itself, through the pipeline.
 
-use auth::BoxFuture;
 use object::Value;
 use schema::Status;
 use std::sync::{Arc, OnceLock};
+use tasks::BoxFuture;
 
 /// What plugins write.
 pub trait Write: Send + Sync {

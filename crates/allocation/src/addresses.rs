@@ -5,12 +5,13 @@
 
 use crate::{AddressRange, Family};
 use admission::Known;
-use auth::{SystemIdentity, stored};
+use auth::SystemIdentity;
 use cache::{Cache, Entry, Resource};
 use object::{Key, Map};
 use registry::{Address, Client, DeleteOptions, Registry};
 use schema::Status;
 use schema::status::Reason;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::networking::v1beta1::{IPAddress, ServiceCIDR};
 use std::collections::HashMap;
@@ -247,7 +248,7 @@ impl Addresses {
     pub(crate) async fn release(&self, ip: IpAddr, owner: &Owner) {
         let name = ip.to_string();
         let Ok(Some(entry)) = self.objects.lookup("", &name) else { return };
-        let read = stored::logged(&entry, stored::decode(IPAddress::schema(), &entry));
+        let read = stored::logged(&entry, stored::decode(IPAddress::schema(), entry.bytes()));
         if read.as_ref().and_then(crate::owner).as_ref() != Some(owner) {
             return;
         }

@@ -7,19 +7,21 @@ use crate::spec::Spec;
 use crate::write::Write;
 use crate::{AddressRange, Owner, PortFault, PortRange, PortRecord};
 use admission::{Attributes, Reservation, Settled};
-use auth::{Authorizer, BoxFuture, stored};
+use auth::Authorizer;
 use cache::{Cache, Entry};
 use object::name::address::parse_lenient;
 use object::{Map, Value};
 use registry::{Address, DeleteOptions, Registry, WriteHook};
 use schema::Status;
 use schema::status::Reason;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::core::v1::Service;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tasks::BoxFuture;
 
 /// How often the record of node ports is looked through, as in the reference.
 const REPAIR: Duration = Duration::from_secs(180);
@@ -161,7 +163,7 @@ impl WriteHook for Services {
     }
 
     fn before_remove(&self, entry: &Entry) -> Option<Reservation> {
-        let service = stored::logged(entry, stored::decode(Service::schema(), entry))?;
+        let service = stored::logged(entry, stored::decode(Service::schema(), entry.bytes()))?;
         Some(self.after_removal(&service))
     }
 }

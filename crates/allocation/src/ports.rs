@@ -5,9 +5,9 @@ use crate::port_pool::{PortError, PortFault, PortPool};
 use crate::port_record::Recorded;
 use crate::spec::Spec;
 use crate::{PortRange, PortRecord};
-use auth::stored;
 use cache::{Cache, Cursor, Entry, Freshness, Resource, Update};
 use object::field::{Error, List, Path};
+use schema::stored;
 use schema::view::View as _;
 use schema::views::core::v1::Service;
 use schema::{Builder, Part, Ref, Status, Type};
@@ -145,7 +145,7 @@ impl Ports {
         if !matches!(entry.field("spec.type"), Some("NodePort" | "LoadBalancer")) {
             return HashSet::new();
         }
-        let read = stored::logged(entry, stored::decode_part(&self.part, entry)).unwrap_or_default();
+        let read = stored::logged(entry, stored::decode_part(&self.part, entry.bytes())).unwrap_or_default();
         let spec = Service::of(&read).spec();
         let ports = spec.ports().iter().map(|port| port.node_port()).chain([spec.health_check_node_port()]);
         ports.filter(|port| *port != 0).filter_map(|port| u16::try_from(port).ok()).collect()

@@ -10,7 +10,7 @@ use std::time::Duration;
 use admission::plugins::NamespaceLifecycle;
 use admission::{Attributes, Chain, Operation, Plugin, Reservation};
 use allocation::{AddressRange, Config, PortRange, PortRecord, Services};
-use auth::{Authenticated, Deferred, SystemIdentity};
+use auth::{Authenticated, SystemIdentity};
 use cache::Cache;
 use object::{Map, Value};
 use registry::{
@@ -20,6 +20,7 @@ use schema::{Limits, Status, json};
 use store::contract::Intercepted;
 use store::memory::Memory;
 use store::{Fate, Store};
+use tasks::Deferred;
 
 const SERVICES: Address<'static> = Address::core("services", "n");
 const CIDRS: Address<'static> = Address::v1("networking.k8s.io", "servicecidrs", "");

@@ -8,11 +8,12 @@
 mod tests;
 
 use crate::rbac::is_path;
-use crate::{Attributes, Authorize, Deferred, PathRule, Reason, ResourceRule, Rules, Target, User, Verdict};
+use crate::{Attributes, Authorize, PathRule, Reason, ResourceRule, Rules, Target, User, Verdict};
 use object::Map;
 use object::quote::Quoted;
 use schema::{Builder, FieldBuilder, Limits, Ref, Shape, Type, json};
 use std::sync::LazyLock;
+use tasks::Deferred;
 
 const V0: &str = "abac.authorization.kubernetes.io/v0";
 const V1BETA1: &str = "abac.authorization.kubernetes.io/v1beta1";

@@ -7,12 +7,13 @@
 
 use crate::bearer::{self, Bearer};
 use crate::impersonate::remove;
-use crate::{Certified, ClientAuthority, Deferred, Proxy, User};
+use crate::{Certified, ClientAuthority, Proxy, User};
 use http::HeaderMap;
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
+use tasks::Deferred;
 
 /// The credentials of a request.
 #[derive(Clone, Copy, Debug)]

@@ -3,11 +3,12 @@
 //! The first authorizer that allows or denies decides; if none does, the request is denied. Every decision
 //! goes through [`Authorizer`], also one within a verb (a PUT that creates).
 
-use crate::{Attributes, Authenticated, Deferred, Target, User};
+use crate::{Attributes, Authenticated, Target, User};
 use object::quote::Quoted;
 use schema::Status;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use tasks::Deferred;
 
 /// What an authorizer decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

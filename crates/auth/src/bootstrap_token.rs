@@ -4,7 +4,7 @@
 //! rights but those of the groups that the Secret names.
 
 use crate::authenticate::agnostic_audiences;
-use crate::{AuthenticateToken, Deferred, InvalidToken, Token, TokenIdentity, TokenOutcome, User};
+use crate::{AuthenticateToken, InvalidToken, Token, TokenIdentity, TokenOutcome, User};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +15,7 @@ use schema::{Limits, Shape, json};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use tasks::Deferred;
 
 const NAMESPACE: &str = BootstrapSecret::NAMESPACE;
 const TYPE: &str = BootstrapSecret::TYPE;

@@ -18,14 +18,15 @@ mod tests;
 pub use references::secrets_of_pod;
 
 use crate::rbac::{PolicyRequest, PolicyRule};
-use crate::stored::logged;
-use crate::{Attributes, Authorize, Deferred, Reason, Rules, Selectors, Target, User, Verdict};
+use crate::{Attributes, Authorize, Reason, Rules, Selectors, Target, User, Verdict};
 use cache::{Cursor, Entry, Resource, Update};
 use graph::{Graph, VertexKind};
 use object::Text;
 use object::field_selector::Operator;
 use object::quote::Quoted;
+use schema::stored::logged;
 use std::sync::{Arc, PoisonError, RwLock};
+use tasks::Deferred;
 
 /// The namespace of the leases of nodes.
 const LEASES: &str = "kube-node-lease";

@@ -19,9 +19,7 @@ pub use mapping::{Mapping, Mappings};
 pub use provider::InvalidUrl;
 
 use crate::jwt::{Algorithm, Claims, Unverified};
-use crate::{
-    AuthenticateToken, Deferred, InvalidToken, Token, TokenIdentity, TokenOutcome, agnostic_audiences,
-};
+use crate::{AuthenticateToken, InvalidToken, Token, TokenIdentity, TokenOutcome, agnostic_audiences};
 use distributed::Resolver;
 use object::quote::quote;
 use object::time::Time;
@@ -29,6 +27,7 @@ use outbound::{Client, Tls, TlsError, Trust};
 use provider::Provider;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use tasks::Deferred;
 use verify::{Checked, Verifier};
 
 /// The configuration of an issuer.

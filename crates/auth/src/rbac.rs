@@ -22,13 +22,14 @@ pub(crate) use policy::{PolicyRequest, is_path};
 pub use policy::{PolicyRule, PolicyRules};
 
 use crate::authorize::aggregate;
-use crate::{Attributes, Authorize, Deferred, PathRule, Reason, ResourceRule, Rules, Target, User, Verdict};
+use crate::{Attributes, Authorize, PathRule, Reason, ResourceRule, Rules, Target, User, Verdict};
 use cache::{Cursor, Entry, Resource, Update};
 use index::{Index, Scope, Search};
 use object::Text;
 use object::quote::Quoted;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use tasks::Deferred;
 
 /// The API group of roles and bindings.
 pub const GROUP: &str = "rbac.authorization.k8s.io";

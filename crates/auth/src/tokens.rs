@@ -1,10 +1,11 @@
 //! Static tokens: a list of secrets, each with its user.
 
+use crate::User;
 use crate::authenticate::{AuthenticateToken, Token, TokenIdentity, TokenOutcome, agnostic_audiences};
-use crate::{Deferred, User};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{Digest, SHA256, digest};
 use std::fmt;
+use tasks::Deferred;
 
 /// The static tokens.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 //! 2. **Only the requests that need the server wait for it**, and no longer than its time.
 
 use crate::expiring::{Digest, Expiring};
-use crate::{Attributes, Authorize, Decision, Deferred, Reason, Rules, Selectors, Target, User, Verdict};
+use crate::{Attributes, Authorize, Decision, Reason, Rules, Selectors, Target, User, Verdict};
 use aws_lc_rs::digest::{SHA256, digest};
 use object::{Map, Value, field_selector, label};
 use outbound::{Endpoint, Error};
@@ -15,6 +15,7 @@ use schema::{Type, json};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+use tasks::Deferred;
 
 /// The most answers that are kept.
 const MOST_KEPT: usize = 8192;

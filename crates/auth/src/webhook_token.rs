@@ -8,7 +8,7 @@
 
 use crate::expiring::{Digest, Expiring};
 use crate::webhook::Version;
-use crate::{AuthenticateToken, Deferred, InvalidToken, Token, TokenIdentity, TokenOutcome, User};
+use crate::{AuthenticateToken, InvalidToken, Token, TokenIdentity, TokenOutcome, User};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use object::excerpt::shorten_to;
@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tasks::Deferred;
 
 /// How long the server may take to answer, all attempts together.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use crate::process::cpu_time;
 use crate::report::{Row, Style};
 use admission::plugins::{Gates, PLUGINS, Parts, PluginSettings, Shared};
 use admission::{Attributes, Chain, Operation, Request, Warnings};
-use auth::{Authorizer, BoxFuture, User};
+use auth::{Authorizer, User};
 use cache::{Cache, CacheOptions, Change};
 use kinds::ResourceType;
 use object::Value;
@@ -15,6 +15,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 use store::memory::Memory;
+use tasks::BoxFuture;
 
 /// The line of help.
 pub(crate) const ABOUT: &str = "the chain of admission plugins on a pod, with and without webhooks";

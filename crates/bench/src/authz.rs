@@ -8,12 +8,13 @@ use crate::Outcome;
 use crate::process::{cpu_time, memory};
 use crate::report::{Row, Style};
 use auth::rbac::Rbac;
-use auth::{Attributes, Authorize, Decision, Deferred, Target, User, Verdict};
+use auth::{Attributes, Authorize, Decision, Target, User, Verdict};
 use cache::{Cache, CacheOptions, Change, Spec};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 use store::memory::Memory;
+use tasks::Deferred;
 
 /// The line of help.
 pub(crate) const ABOUT: &str = "decisions by roles and bindings, an update of their index, its memory";

@@ -9,13 +9,13 @@ pub(crate) mod signer;
 use crate::Context;
 use crate::follow::{From, follow};
 use crate::queue::{Queue, Reconcile};
-use auth::stored;
 use cache::{Entry, Resource, Update};
 use kinds::map_at;
 use kinds::x509::SigningRequest;
 use object::{List, Map, Text, Value};
 use registry::Address;
 use schema::Status;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::certificates::v1::CertificateSigningRequest;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ async fn work(context: &Context, requests: Arc<Resource>, worker: impl Reconcile
 /// A request of the cache, with its entry; `None` if it is not there or cannot be read.
 fn find(requests: &Resource, name: &str) -> Option<(Arc<Entry>, Map)> {
     let entry = requests.lookup("", name).ok().flatten()?;
-    let request = stored::logged(&entry, stored::decode(CertificateSigningRequest::schema(), &entry))?;
+    let request = stored::logged(&entry, stored::decode(CertificateSigningRequest::schema(), entry.bytes()))?;
     Some((entry, request))
 }
 

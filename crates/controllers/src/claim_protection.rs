@@ -8,12 +8,12 @@ use crate::follow::{From, follow};
 use crate::objects::{add_finalizer, mentions, remove_finalizer};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
-use auth::stored;
 use cache::{Entry, Filter, Freshness, Query, Resource, Update};
 use kinds::object_meta;
 use object::{Map, Text};
 use registry::{Address, Client};
 use schema::status::Reason;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::core::v1::{PersistentVolumeClaim, Pod};
 use schema::{Builder, Part, Ref, Status, Type};
@@ -122,7 +122,7 @@ impl Deleted {
 /// What a claim needs.
 fn due(claim: &Entry) -> Option<Item> {
     let namespace = || Text::from(claim.namespace());
-    match (claim.is_deleting(), is_protected(&stored::decode_part(&CLAIM, claim).ok()?)) {
+    match (claim.is_deleting(), is_protected(&stored::decode_part(&CLAIM, claim.bytes()).ok()?)) {
         (false, false) => Some(Item::Protect(namespace(), claim.name().into())),
         (true, true) => Some(Item::Release(namespace())),
         _ => None,
@@ -185,7 +185,7 @@ impl Claims {
         let list = self.claims.list(Query::new(Freshness::Any, Filter::namespace(namespace.as_str()))).await;
         let mut unused = HashMap::new();
         for entry in list.map_err(registry::status)?.filter(|claim| claim.is_deleting()) {
-            match stored::decode_part(&CLAIM, &entry) {
+            match stored::decode_part(&CLAIM, entry.bytes()) {
                 Ok(claim) if is_protected(&claim) => drop(unused.insert(entry.name().to_owned(), claim)),
                 _ => {}
             }
@@ -215,7 +215,7 @@ impl Claims {
             if !may_use(&entry) {
                 continue;
             }
-            let pod = stored::decode_part(&POD, &entry)
+            let pod = stored::decode_part(&POD, entry.bytes())
                 .map_err(|error| Status::internal_error(&error.to_string()))?;
             used.extend(claims_of(&pod, &entry, claims));
             if used.len() == claims.len() {

@@ -18,10 +18,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use auth::stored;
 use cache::watch::{Start, WatchOptions};
 use cache::{Cache, Change, Entry, Error, Filter, Freshness, Query, Resource};
 use object::time::Time;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::core::v1::Event;
 use schema::{Builder, Part, Ref, Type};
@@ -198,7 +198,7 @@ async fn remove(cache: &Cache, events: &Arc<Resource>, entry: &Entry) -> Result<
 
 /// When an event was written, by what the server noted in it.
 fn time_of(entry: &Entry) -> Time {
-    let event = stored::decode_part(&PART, entry).unwrap_or_default();
+    let event = stored::decode_part(&PART, entry.bytes()).unwrap_or_default();
     let metadata = Event::of(&event).metadata();
     let managed = metadata.managed_fields();
     let times = managed.iter().filter_map(|fields| fields.time()).chain(metadata.creation_timestamp());

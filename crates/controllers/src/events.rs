@@ -160,7 +160,7 @@ fn event_name(object: &str) -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let name = format!("{object}.{:x}", since.as_nanos());
     // Not every name of an object can be the start of an event's name.
-    if dns1123_subdomain(&name).is_empty() { name } else { auth::random_uid().to_string() }
+    if dns1123_subdomain(&name).is_empty() { name } else { object::name::random_uid().to_string() }
 }
 
 impl EventType {

@@ -132,7 +132,12 @@ impl Election {
     fn new(registry: &Arc<Registry>, host: &str) -> Self {
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, NAME);
         let recorder = Recorder::new(client.clone(), NAME);
-        Self { client, recorder, term: Term::default(), identity: format!("{host}_{}", auth::random_uid()) }
+        Self {
+            client,
+            recorder,
+            term: Term::default(),
+            identity: format!("{host}_{}", object::name::random_uid()),
+        }
     }
 
     async fn lead(&self, start: impl Fn() -> Vec<Task>, stop: impl Future<Output = ()>) {

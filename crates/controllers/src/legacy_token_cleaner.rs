@@ -126,7 +126,7 @@ impl Cleaner {
                 return Ok(());
             }
         }
-        let metadata = auth::stored::decode_part(&METADATA, secret);
+        let metadata = schema::stored::decode_part(&METADATA, secret.bytes());
         let metadata = metadata.map_err(|error| Status::internal_error(&error.to_string()))?;
         let created = Secret::of(&metadata).metadata().creation_timestamp().and_then(|at| at.parse().ok());
         let is_old = created.is_none_or(|created: Time| created < first_kept);

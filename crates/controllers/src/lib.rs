@@ -52,7 +52,7 @@ pub use leader::{Election, Leadership, Term};
 pub use selection::{Selection, Unknown};
 pub use supervisor::{Counters, Supervisor};
 
-use auth::BoxFuture;
+use tasks::BoxFuture;
 
 /// A controller.
 pub struct Controller {

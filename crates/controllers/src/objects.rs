@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 /// An object of the cache.
 pub(crate) fn decode(ty: &'static Type, entry: &Entry) -> Result<Map, Status> {
-    auth::stored::decode(ty, entry).map_err(|error| Status::internal_error(&error.to_string()))
+    schema::stored::decode(ty, entry.bytes()).map_err(|error| Status::internal_error(&error.to_string()))
 }
 
 /// An annotation of an object; empty if it has none.

@@ -6,13 +6,13 @@ use crate::objects::time_left;
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller, EventType, Recorder, Subject};
 use allocation::AddressRange;
-use auth::stored;
 use cache::{Entry, Filter, Freshness, Query, Resource, Update};
 use kinds::object_meta;
 use object::time::Time;
 use object::{Map, Text};
 use registry::{Address, Client, Patch};
 use schema::status::Reason;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::networking::v1beta1::ServiceCIDR;
 use schema::{Status, json};
@@ -226,7 +226,8 @@ fn all() -> Query {
 }
 
 fn read(entry: &Entry) -> Result<Map, Status> {
-    stored::decode(ServiceCIDR::schema(), entry).map_err(|error| Status::internal_error(&error.to_string()))
+    stored::decode(ServiceCIDR::schema(), entry.bytes())
+        .map_err(|error| Status::internal_error(&error.to_string()))
 }
 
 fn ranges(cidr: &Map) -> Vec<AddressRange> {

@@ -22,13 +22,13 @@ use std::time::Duration;
 
 use crate::{EventType, Recorder, Subject};
 use allocation::{Owner, PortFault, Services, is_managed, owner};
-use auth::stored;
 use cache::watch::{self, Start, WatchOptions};
 use cache::{Cache, Cursor, Entry, Resource, Update};
 use object::Map;
 use registry::Client;
 use schema::Status;
 use schema::status::Reason;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::core::v1::Service;
 use schema::views::networking::v1beta1::IPAddress;
@@ -355,7 +355,7 @@ impl Repair {
     /// The part of a service that is read; `None` if it is not there or cannot be read.
     fn service(&self, owner: &Owner) -> Option<Map> {
         let entry = self.objects.resource().lookup(&owner.namespace, &owner.name).ok()??;
-        stored::logged(&entry, stored::decode_part(&self.part, &entry))
+        stored::logged(&entry, stored::decode_part(&self.part, entry.bytes()))
     }
 }
 
@@ -368,7 +368,7 @@ fn owner_of(service: &Entry) -> Owner {
 }
 
 fn read(address: &Entry) -> Option<Map> {
-    stored::logged(address, stored::decode(IPAddress::schema(), address))
+    stored::logged(address, stored::decode(IPAddress::schema(), address.bytes()))
 }
 
 fn parent_is(address: &Entry, service: &Owner) -> bool {

@@ -5,13 +5,13 @@ use crate::follow::{From, follow};
 use crate::objects::time_left;
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
-use auth::stored;
 use cache::{Entry, Update};
 use kinds::object_meta;
 use object::time::Time;
 use object::{Map, Text};
 use registry::{Address, Client, DeleteOptions};
 use schema::status::Reason;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::batch::v1::Job;
 use schema::{Builder, Part, Ref, Status, Type};
@@ -87,7 +87,7 @@ impl Reconcile for Jobs {
 
 /// When a job of the cache expires.
 fn expiry_of_entry(entry: &Entry) -> Option<Time> {
-    let part = stored::decode_part(&PART, entry).ok().filter(|_| !entry.is_deleting())?;
+    let part = stored::decode_part(&PART, entry.bytes()).ok().filter(|_| !entry.is_deleting())?;
     expiry(&part)
 }
 
@@ -151,7 +151,7 @@ mod tests {
         fixture.finished_job("kept", "", 100).await;
         let _running = fixture.start(&CONTROLLER);
         fixture.until_deleted("before").await;
-        let deleted = stored::decode(Job::schema(), &fixture.job("before").unwrap()).unwrap();
+        let deleted = stored::decode(Job::schema(), fixture.job("before").unwrap().bytes()).unwrap();
         assert_eq!(finalizers(&deleted), ["foregroundDeletion"]);
         fixture.finished_job("after", r#""ttlSecondsAfterFinished":0,"#, 0).await;
         fixture.until_deleted("after").await;

@@ -5,12 +5,12 @@ use crate::follow::{From, follow};
 use crate::objects::{add_finalizer, remove_finalizer};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
-use auth::stored;
 use cache::{Entry, Update};
 use kinds::object_meta;
 use object::{Map, Text};
 use registry::{Address, Client};
 use schema::status::Reason;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::core::v1::PersistentVolume;
 use schema::{Builder, Part, Ref, Status, Type};
@@ -86,7 +86,7 @@ fn step(volume: &Map) -> Option<Step> {
 }
 
 fn is_due(entry: &Entry) -> bool {
-    stored::decode_part(&PART, entry).is_ok_and(|volume| step(&volume).is_some())
+    stored::decode_part(&PART, entry.bytes()).is_ok_and(|volume| step(&volume).is_some())
 }
 
 #[cfg(test)]

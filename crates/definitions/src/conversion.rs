@@ -11,7 +11,6 @@ mod answer;
 #[cfg(test)]
 mod tests;
 
-use auth::BoxFuture;
 use bytes::Bytes;
 use object::{Map, RawJson, Value};
 use outbound::{Bounds, Endpoint, ResolveService, WebhookClients, WebhookServer};
@@ -22,6 +21,7 @@ use schema::views::apiextensions::v1::{ConversionRequest, ConversionReview, Cust
 use schema::{Limits, Shape, Status, json};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tasks::BoxFuture;
 use tokio::time::Instant;
 
 /// The longest time for an answer.
@@ -156,7 +156,7 @@ impl Webhook {
         let failed = |why: String| format!("conversion webhook for {of} failed: {why}");
         let endpoint = self.connections.get_or_init(|| self.clients.0.get(&self.server));
         let endpoint = endpoint.as_ref().map_err(|why| failed(why.clone()))?;
-        let uid = auth::random_uid();
+        let uid = object::name::random_uid();
         let bytes: usize = group.iter().map(|sent| sent.text.as_str().len()).sum();
         let bounds = Bounds::within(TIMEOUT, bytes * GROWTH + Limits::REQUEST.bytes);
         let body = review(&group, &uid, api_version, version);

@@ -2,10 +2,10 @@
 //! schemas are found.
 
 use crate::conditions;
-use auth::stored::{self, decode_part};
 use cache::{Entry, Resource};
 use kinds::{Approval, DefinedSchema, object_meta, x509};
 use object::{Map, Text, Value};
+use schema::stored::{self, decode_part};
 use schema::view::{Items, View};
 use schema::views::apiextensions::v1::{CustomResourceDefinition, CustomResourceDefinitionCondition};
 use schema::{Builder, Part, Ref, Type};
@@ -63,7 +63,7 @@ static PART: LazyLock<Ref<Type>> =
 
 impl Definition {
     pub(crate) fn read(entry: &Entry) -> Result<Self, schema::Error> {
-        let object = decode_part(&PART, entry)?;
+        let object = decode_part(&PART, entry.bytes())?;
         let definition = CustomResourceDefinition::of(&object);
         let spec = definition.spec();
         let webhook = spec.conversion().and_then(|conversion| conversion.webhook());
@@ -112,7 +112,7 @@ pub(crate) fn conditions_of(status: &Map) -> Items<'_, CustomResourceDefinitionC
 
 /// A definition as a whole.
 pub(crate) fn decode(entry: &Entry) -> Result<Map, schema::Error> {
-    stored::decode(CustomResourceDefinition::schema(), entry)
+    stored::decode(CustomResourceDefinition::schema(), entry.bytes())
 }
 
 /// Reads the schema of a version while the spec of its definition is still the one of a generation.

@@ -453,7 +453,7 @@ impl Form {
 }
 
 fn read(entry: &Arc<Entry>) -> Option<Definition> {
-    auth::stored::logged(entry, Definition::read(entry))
+    schema::stored::logged(entry, Definition::read(entry))
 }
 
 fn is_terminating(status: &Map) -> bool {

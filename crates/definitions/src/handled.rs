@@ -3,7 +3,7 @@
 
 use crate::{GROUP, RESOURCE};
 use admission::{Attributes, Reservation, Settled};
-use auth::{Authorizer, BoxFuture};
+use auth::Authorizer;
 use cache::{Cache, Entry, Resource};
 use object::{Text, Value};
 use registry::WriteHook;
@@ -13,6 +13,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::Revision;
+use tasks::BoxFuture;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 

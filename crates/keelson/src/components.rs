@@ -4,11 +4,11 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use auth::BoxFuture;
 use cache::Cache;
 use http::Uri;
 use outbound::{Bounds, Client, Tls, Trust};
 use registry::{Components, Health};
+use tasks::BoxFuture;
 
 const CONTROLLER_MANAGER: &str = "controller-manager";
 const SCHEDULER: &str = "scheduler";

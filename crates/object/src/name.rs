@@ -13,10 +13,12 @@ mod generate;
 mod pattern;
 #[cfg(test)]
 mod tests;
+mod uid;
 
 pub use generate::{
     GENERATED_SUFFIX_LENGTH, MAX_GENERATE_BASE_LENGTH, generate, generate_with, random_suffix,
 };
+pub use uid::random_uid;
 
 use crate::field;
 use std::borrow::Cow;

@@ -3,10 +3,10 @@
 
 use crate::list::filter;
 use crate::{ListOptions, Registry, Target};
-use auth::BoxFuture;
 use futures_util::future::join_all;
 use object::{Map, Value};
 use schema::Status;
+use tasks::BoxFuture;
 
 /// Knows the components.
 pub trait Components: Send + Sync {

@@ -5,11 +5,11 @@
 //! where they need them; reads convert what they are about to send ([`Served::read`]).
 
 use crate::{Served, Stored};
-use auth::BoxFuture;
 use cache::Entry;
 use object::{Map, Value};
 use schema::Status;
 use std::sync::Arc;
+use tasks::BoxFuture;
 
 /// Converts the objects of a custom kind.
 pub trait Convert: Send + Sync {

@@ -9,12 +9,13 @@ use crate::error::unknown_reason_500;
 use crate::hooks::{WriteHook, WriteHooks};
 use admission::{Attributes, differ_in_ownership_only};
 use auth::rbac::{GROUP, PolicyRule, Rbac, RoleKind, RoleRef, Unresolved};
-use auth::{Authorized, Authorizer, BoxFuture, Decision, Target, User};
+use auth::{Authorized, Authorizer, Decision, Target, User};
 use object::{Map, Text, Value};
 use schema::Status;
 use schema::view::View;
 use schema::views::rbac::v1;
 use std::sync::Arc;
+use tasks::BoxFuture;
 
 /// The hook of roles and bindings.
 pub struct Escalation {

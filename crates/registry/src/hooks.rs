@@ -2,11 +2,12 @@
 //! permission.
 
 use admission::{Attributes, Reservation};
-use auth::{Authorized, Authorizer, BoxFuture};
+use auth::{Authorized, Authorizer};
 use cache::Entry;
 use object::{Text, Value};
 use schema::Status;
 use std::sync::Arc;
+use tasks::BoxFuture;
 
 /// What a kind does around its writes, in every attempt.
 pub trait WriteHook: Send + Sync {

@@ -39,7 +39,7 @@ pub(crate) fn wipe_system_fields(object: &mut Map) {
 /// Sets what only the server sets on a new object.
 pub(crate) fn fill_system_fields(object: &mut Map, now: Time) {
     set(object, "creationTimestamp", now.text());
-    set(object, "uid", auth::random_uid());
+    set(object, "uid", object::name::random_uid());
 }
 
 /// A name from a prefix: cut to 58 characters, with five random ones after it.

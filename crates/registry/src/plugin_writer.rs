@@ -2,10 +2,11 @@
 
 use crate::{Address, Client, Registry};
 use admission::Write;
-use auth::{BoxFuture, SystemIdentity};
+use auth::SystemIdentity;
 use object::Value;
 use schema::Status;
 use std::sync::{Arc, Weak};
+use tasks::BoxFuture;
 
 /// Writes as a part of the server.
 pub struct PluginWriter {

@@ -50,7 +50,7 @@ pub(crate) fn name_object(target: &Target<'_>, object: &mut Map) {
     let strategy = &target.served.strategy;
     let prefix = object_meta::text(object, "generateName");
     let name = match (strategy.names_itself(), strategy.name_rule()) {
-        (true, _) => auth::random_uid().to_string(),
+        (true, _) => object::name::random_uid().to_string(),
         _ if prefix.is_empty() => return,
         (false, NameRule::IpAddress) => prefix.to_owned(),
         (false, _) => object_meta::generate_name(prefix),

@@ -290,6 +290,6 @@ fn grant(
         issued: now.unix(),
         lifetime: if is_extended { EXTENDED_LIFETIME } else { lifetime },
         warn_after: is_extended.then_some(lifetime),
-        id: auth::random_uid().to_string(),
+        id: object::name::random_uid().to_string(),
     }
 }

@@ -4,12 +4,12 @@ use crate::convert::map;
 use crate::delete_unreadable::OPTION;
 use crate::{DeleteOptions, Target, WriteOptions};
 use admission::{Attributes, Operation, Request, Warnings};
-use auth::BoxFuture;
 use kinds::{BodyType, ResourceType};
 use merge::FieldValidation;
 use object::{Map, Value};
 use schema::{GroupVersionKind, Status};
 use std::sync::Arc;
+use tasks::BoxFuture;
 use tokio::time::Instant;
 
 /// What is asked for, and how.

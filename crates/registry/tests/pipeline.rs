@@ -9,8 +9,8 @@ use std::time::Duration;
 use admission::plugins::NamespaceLifecycle;
 use admission::{Attributes, Chain, Operation, Plugin, Reservation};
 use auth::{
-    Authenticated, Authenticators, Authorize, Authorizer, BoxFuture, Credentials, Deferred, Reason, Rules,
-    SystemIdentity, User, Verdict,
+    Authenticated, Authenticators, Authorize, Authorizer, Credentials, Reason, Rules, SystemIdentity, User,
+    Verdict,
 };
 use cache::{Cache, Change, Entry, Freshness};
 use http::HeaderMap;
@@ -21,6 +21,7 @@ use registry::{
 };
 use schema::{Limits, Shape, Status, json};
 use store::memory::Memory;
+use tasks::{BoxFuture, Deferred};
 
 /// What the test plugin does.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -11,12 +11,13 @@ use admission::plugins::{
     Builtin, Gates, NamespaceLifecycle, Parts, PluginSettings, Quotas, ResourceQuota, Shared,
 };
 use admission::{Attributes, Chain, Operation, Plugin, Reservation};
-use auth::{Authorizer, Deferred, SystemIdentity};
+use auth::{Authorizer, SystemIdentity};
 use cache::{Cache, Cursor, Entry, Filter, Freshness, Query, Update};
 use object::Value;
 use registry::{Address, Client, Config, DeleteOptions, PluginWriter, Registry, specs};
 use schema::Status;
 use store::memory::Memory;
+use tasks::Deferred;
 
 const CREATORS: usize = 64;
 const PODS: usize = 12;

@@ -23,6 +23,7 @@ mod scalar;
 mod slots;
 mod stack;
 pub mod status;
+pub mod stored;
 pub mod structural;
 mod validate;
 pub mod view;

@@ -214,7 +214,7 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 impl Layer for AuditId {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
         let id = request.headers().get(AUDIT_ID).filter(|id| !id.is_empty() && id.len() <= 64).cloned();
-        let id = id.or_else(|| HeaderValue::from_str(&auth::random_uid()).ok());
+        let id = id.or_else(|| HeaderValue::from_str(&object::name::random_uid()).ok());
         let mut response = next.handle(request).await?;
         if let Some(id) = id {
             response.headers_mut().insert(AUDIT_ID, id);

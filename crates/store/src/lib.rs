@@ -76,7 +76,7 @@ mod key;
 pub mod memory;
 mod waiting;
 
-use std::{future::Future, ops::ControlFlow, pin::Pin};
+use std::ops::ControlFlow;
 
 pub use change::{Change, Committed, Expect, Op, Returning};
 pub use codec::{Codec, Coded, DecodeError, Patience};
@@ -86,7 +86,7 @@ pub use feed::{Batch, Follow, Follower, Previous};
 pub use key::{InvalidKey, Key};
 
 /// A boxed future, so that [`Store`] and [`Follower`] can be used as trait objects.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub use tasks::BoxFuture;
 
 /// What [`Store::load`] calls for each entry, in key order; an `Err` is an entry whose stored bytes cannot be
 /// read.

@@ -14,11 +14,13 @@
 //! that belongs to one request or one connection, and ends with it, is run [once]: if it panics, its request
 //! fails.
 
+mod deferred;
 mod table;
 
 #[cfg(feature = "faults")]
 pub mod faults;
 
+pub use deferred::{BoxFuture, Deferred};
 pub use table::{Counts, Name};
 
 use std::any::Any;

@@ -2,9 +2,9 @@
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use object::Value;
 use schema::Status;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct AlwaysDeny;

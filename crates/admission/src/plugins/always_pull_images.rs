@@ -4,13 +4,13 @@
 use super::errors::{Errors, without_reason};
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::field::{Error, Path};
 use object::{Key, Text, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::PodSpec;
 use std::collections::HashSet;
+use tasks::Deferred;
 
 /// The policy.
 const ALWAYS: &str = "Always";

@@ -2,11 +2,12 @@
 
 use super::{Builtin, Parts, signers};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::{Authorizer, Deferred};
+use auth::Authorizer;
 use object::Value;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::certificates::v1::CertificateSigningRequest;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct CertificateSigning {

@@ -2,12 +2,12 @@
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::Deferred;
 use kinds::x509::SigningRequest;
 use object::Value;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::certificates::v1::CertificateSigningRequest;
+use tasks::Deferred;
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = "system:masters";

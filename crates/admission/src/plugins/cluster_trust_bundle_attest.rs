@@ -2,9 +2,10 @@
 
 use super::{Builtin, Parts, signers};
 use crate::{Attributes, Operation, Plugin, Reservation, differ_in_ownership_only};
-use auth::{Authorizer, Deferred};
+use auth::Authorizer;
 use object::Value;
 use schema::Status;
+use tasks::Deferred;
 
 /// The plugin. Bundles are not built in: it is about those that somebody defines under their name.
 pub struct ClusterTrustBundleAttest {

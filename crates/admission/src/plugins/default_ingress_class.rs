@@ -3,11 +3,11 @@
 use super::default_class::{DefaultClasses, ingress_class};
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use object::{Map, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::networking::v1::{Ingress, IngressClass, IngressSpec};
+use tasks::Deferred;
 
 /// The plugin.
 pub struct DefaultIngressClass {

@@ -4,12 +4,12 @@ use super::default_class::{DefaultClasses, storage_class};
 use super::storage::has_class;
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use object::{Map, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
 use schema::views::storage::v1::StorageClass;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct DefaultStorageClass {

@@ -2,10 +2,10 @@
 
 use super::{Builtin, Parts, pod, tolerations};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use object::{Key, Value};
 use schema::Status;
 use schema::views::core::v1::PodSpec;
+use tasks::Deferred;
 
 /// How long pods stay on a node, in seconds, if they say nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

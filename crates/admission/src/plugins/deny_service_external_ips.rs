@@ -2,12 +2,12 @@
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::Value;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::Service;
 use std::collections::HashSet;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct DenyServiceExternalIPs;

@@ -3,7 +3,6 @@
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::field::{Aggregate, Error, List, Path};
 use object::{Map, Value};
 use schema::Status;
@@ -15,6 +14,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+use tasks::Deferred;
 
 const VERSIONS: [&str; 1] = ["eventratelimit.admission.k8s.io/v1alpha1"];
 const TYPES: [&str; 4] = ["Namespace", "Server", "SourceAndObject", "User"];

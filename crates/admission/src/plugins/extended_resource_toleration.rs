@@ -3,12 +3,12 @@
 
 use super::{Builtin, Parts, pod, tolerations};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use object::Value;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::PodSpec;
 use std::collections::BTreeMap;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct ExtendedResourceToleration;

@@ -5,7 +5,7 @@
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::{Deferred, Expiring};
+use auth::Expiring;
 use aws_lc_rs::digest::{SHA256, digest};
 use object::{Map, Value};
 use outbound::{Backoff, Kubeconfig, Webhook};
@@ -15,6 +15,7 @@ use schema::views::imagepolicy::v1alpha1::{ImageReview, ImageReviewSpec};
 use schema::{Limits, Shape, Status, json, yaml};
 use std::path::Path;
 use std::time::Duration;
+use tasks::Deferred;
 
 /// The most answers that are kept.
 const MOST_KEPT: usize = 1024;

@@ -2,9 +2,9 @@
 
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::Value;
 use schema::Status;
+use tasks::Deferred;
 
 /// The label whose value is the node itself.
 const HOSTNAME: &str = "kubernetes.io/hostname";

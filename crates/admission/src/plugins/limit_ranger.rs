@@ -7,13 +7,13 @@ mod tests;
 
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Known, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::Value;
 use range::Range;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::{LimitRange, PersistentVolumeClaim};
 use schema::views::meta::v1::ObjectMeta;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct LimitRanger {

@@ -2,12 +2,12 @@
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Writer};
-use auth::Deferred;
 use cache::{Freshness, Resource};
 use object::{Map, Value};
 use schema::Status;
 use schema::status::Reason;
 use std::sync::Arc;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct NamespaceAutoProvision {
@@ -67,8 +67,8 @@ impl Plugin for NamespaceAutoProvision {
 mod tests {
     use super::*;
     use crate::testing::{Fixture, Write};
-    use auth::BoxFuture;
     use std::sync::Mutex;
+    use tasks::BoxFuture;
 
     /// Remembers what is made, and says that it exists the second time.
     #[derive(Default)]

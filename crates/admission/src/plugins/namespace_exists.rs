@@ -2,11 +2,11 @@
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::Deferred;
 use cache::{Freshness, Resource};
 use object::Value;
 use schema::Status;
 use std::sync::Arc;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct NamespaceExists {

@@ -3,12 +3,12 @@
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use cache::{Freshness, Resource};
 use object::Value;
 use schema::Status;
 use schema::status::{Cause, Details};
 use std::sync::Arc;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct NamespaceLifecycle {

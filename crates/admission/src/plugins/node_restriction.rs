@@ -12,17 +12,19 @@ mod tests;
 use super::{Builtin, Parts};
 use crate::plugins::Gates;
 use crate::{Attributes, Operation, Plugin};
-use auth::{Authorizer, Deferred, stored};
+use auth::Authorizer;
 use cache::{Entry, Resource};
 use kinds::x509::SigningRequest;
 use object::quote::Quoted;
 use object::{Map, Value};
 use schema::Status;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::authentication::v1::TokenRequest;
 use schema::views::certificates::v1::CertificateSigningRequest;
 use schema::views::core::v1::Pod;
 use std::sync::Arc;
+use tasks::Deferred;
 
 /// The namespace of the leases of nodes.
 const LEASES: &str = "kube-node-lease";
@@ -143,7 +145,7 @@ impl NodeRestriction {
         if audiences.len() > 1 {
             return Deferred::Now(request.forbid("node may only request 0 or 1 audiences"));
         }
-        match stored::decode(Pod::schema(), &pod) {
+        match stored::decode(Pod::schema(), pod.bytes()) {
             Ok(pod) => match self.volumes.have_audience(Pod::of(&pod), audience) {
                 Ok(true) => return Deferred::Now(Ok(())),
                 Ok(false) => {}

@@ -3,12 +3,13 @@
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::{Authorizer, Decision, Deferred, Target, Verdict};
+use auth::{Authorizer, Decision, Target, Verdict};
 use object::Value;
 use schema::view::{Items, View as _};
 use schema::views::meta::v1::{ObjectMeta, OwnerReference};
 use schema::{GroupVersionKind, Status};
 use std::collections::HashMap;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct OwnerReferencesPermissionEnforcement {

@@ -3,13 +3,13 @@
 use super::storage::class;
 use super::{Builtin, Parts};
 use crate::{Attributes, Known, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::Value;
 use object::quantity::Quantity;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::PersistentVolumeClaim;
 use schema::views::storage::v1::StorageClass;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct PersistentVolumeClaimResize {

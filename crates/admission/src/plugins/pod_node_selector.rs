@@ -6,13 +6,13 @@
 use super::errors::without_reason;
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Known, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::field::{Error, Path};
 use object::{Key, Map, Text, Value, name};
 use schema::view::View as _;
 use schema::views::core::v1::Namespace;
 use schema::{Builder, FieldBuilder, Limits, Ref, Shape, Status, Type, yaml};
 use std::collections::{BTreeMap, HashMap};
+use tasks::Deferred;
 
 /// The annotation of a namespace with its selector.
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";

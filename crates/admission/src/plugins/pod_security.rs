@@ -10,7 +10,6 @@ mod policy;
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::{Deferred, stored};
 use cache::{Entry, Filter, Freshness, Query, Resource};
 use checks::{Subject, details, reasons, violations};
 use config::Config;
@@ -19,6 +18,7 @@ use object::quote::quote;
 use object::{Map, Value};
 use policy::{Level, LevelVersion, PREFIX, Policy};
 use schema::Status;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use schema::views::batch::v1::{CronJob, Job};
@@ -27,6 +27,7 @@ use schema::views::meta::v1::ObjectMeta;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tasks::Deferred;
 
 /// The most pods that a namespace is checked for when it begins to enforce more.
 const MOST_PODS: usize = 3000;
@@ -131,7 +132,7 @@ impl PodSecurity {
                 if turn % TURN == 0 {
                     tokio::task::yield_now().await;
                 }
-                let decoded = stored::logged(&entry, stored::decode(Pod::schema(), &entry));
+                let decoded = stored::logged(&entry, stored::decode(Pod::schema(), entry.bytes()));
                 let Some(pod) = decoded.as_ref().map(Pod::of) else { continue };
                 if self.has_exempt_class(pod.spec().runtime_class_name()) {
                     total -= 1;

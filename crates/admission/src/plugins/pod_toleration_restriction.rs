@@ -5,7 +5,6 @@ use super::errors::without_reason;
 use super::tolerations::{self, Cover, Toleration};
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Known, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::field::{Aggregate, Error, List, Path};
 use object::{Key, Map, Value, name};
 use schema::view::{Items, View as _};
@@ -13,6 +12,7 @@ use schema::views::core::v1::{self, Namespace};
 use schema::views::podtolerationrestriction::v1alpha1::Configuration;
 use schema::{Limits, Ref, Shape, Status, config_file, json};
 use std::sync::Arc;
+use tasks::Deferred;
 
 /// The annotation of a namespace with the tolerations that its pods get.
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";

@@ -3,13 +3,13 @@
 
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use cache::{Entry, Resource};
 use object::{Key, Map, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::Binding;
 use std::sync::Arc;
+use tasks::Deferred;
 
 /// The labels that are copied.
 const LABELS: [&str; 2] = ["topology.k8s.io/zone", "topology.k8s.io/region"];

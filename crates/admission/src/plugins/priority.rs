@@ -3,13 +3,13 @@
 
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Known, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::{Key, Map, Text, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::PodSpec;
 use schema::views::scheduling::v1::PriorityClass;
 use std::sync::Arc;
+use tasks::Deferred;
 
 /// The policy of pods for which there is no class.
 const PREEMPT: &str = "PreemptLowerPriority";

@@ -23,7 +23,6 @@ pub use quotas::Quotas;
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation, Writer};
-use auth::Deferred;
 use check::{Charge, Check};
 use configuration::Limited;
 use evaluator::Evaluator;
@@ -32,6 +31,7 @@ use quotas::Pending;
 use schema::Status;
 use std::collections::HashSet;
 use std::time::Duration;
+use tasks::Deferred;
 
 /// How often charges are tried again if other writers of the quotas were faster.
 const RETRIES: usize = 3;

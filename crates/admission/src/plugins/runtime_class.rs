@@ -3,7 +3,6 @@
 use super::errors::without_reason;
 use super::{Builtin, Parts, pod, tolerations};
 use crate::{Attributes, Known, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::quantity::Quantity;
 use object::quote::Quoted;
 use object::{Key, Map, Value};
@@ -12,6 +11,7 @@ use schema::view::View as _;
 use schema::views::core::v1::PodSpec;
 use schema::views::node::v1;
 use std::sync::Arc;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct RuntimeClass {

@@ -9,7 +9,6 @@ mod token_volume;
 use super::errors::without_reason;
 use super::{Builtin, Parts, pod};
 use crate::{Attributes, Known, Operation, Plugin, Reservation};
-use auth::Deferred;
 use object::{Key, Map, Text, Value};
 use schema::Status;
 use schema::view::View as _;
@@ -17,6 +16,7 @@ use schema::views::core::v1::{self, Pod};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tasks::Deferred;
 
 /// The account of pods that name none.
 const DEFAULT: &str = "default";

@@ -3,11 +3,11 @@
 
 use super::{Builtin, Gates, Parts};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use object::{Map, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::meta::v1::ObjectMeta;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct StorageObjectInUseProtection {

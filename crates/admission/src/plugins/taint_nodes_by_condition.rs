@@ -2,11 +2,11 @@
 
 use super::{Builtin, Parts, pod, tolerations};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use object::{Key, Map, Text, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::NodeSpec;
+use tasks::Deferred;
 
 /// The plugin.
 pub struct TaintNodesByCondition;

@@ -54,7 +54,7 @@ impl Webhooks {
         let endpoint = webhook.connections.get_or_init(|| self.clients.get(&webhook.server));
         let endpoint =
             endpoint.as_ref().map_err(|why| Failure::Calling(format!("could not get REST client: {why}")))?;
-        let uid = auth::random_uid();
+        let uid = object::name::random_uid();
         let exchange = self.guarded(webhook, attributes, async {
             let body = versioned.review(&uid, version);
             let review = post(endpoint, webhook, body, version.api_version(), attributes).await;

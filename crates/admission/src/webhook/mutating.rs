@@ -8,7 +8,6 @@ use super::matching::{Matched, Matcher, is_exempt, webhooks};
 use super::review::Versioned;
 use crate::plugins::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use merge::{FieldValidation, Patched};
 use object::quote::Quoted;
 use object::{Text, Value};
@@ -16,6 +15,7 @@ use schema::status::Reason;
 use schema::{Limits, Status};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tasks::Deferred;
 use tokio::time::Instant;
 
 /// The plugin.

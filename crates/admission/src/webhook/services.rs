@@ -1,10 +1,10 @@
 //! Where the services of the cluster are that webhooks are behind.
 
-use auth::stored;
 use cache::Resource;
 use object::Map;
 use object::quote::Quoted;
 use outbound::{ResolveService, Service};
+use schema::stored;
 use schema::view::View as _;
 use schema::views::core::v1;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ fn read(
     ty: &'static schema::Type,
 ) -> Result<Option<Map>, String> {
     let entry = resource.lookup(namespace, name).map_err(|error| error.to_string())?;
-    entry.map(|entry| stored::decode(ty, &entry).map_err(|error| error.to_string())).transpose()
+    entry.map(|entry| stored::decode(ty, entry.bytes()).map_err(|error| error.to_string())).transpose()
 }
 
 fn joined(host: &str, port: i64) -> String {

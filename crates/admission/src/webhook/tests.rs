@@ -616,7 +616,7 @@ async fn request_that_concerns_no_webhook_waits_for_nothing() {
     let plugin = setup.validating();
     let write = create();
     let is_now = write.through(async |attributes: &Attributes<'_>, object: &mut Value| {
-        Ok(matches!(plugin.validate(attributes, Some(object)), auth::Deferred::Now(Ok(None))))
+        Ok(matches!(plugin.validate(attributes, Some(object)), tasks::Deferred::Now(Ok(None))))
     });
     assert!(is_now.await.unwrap().0);
 }

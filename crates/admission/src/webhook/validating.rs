@@ -6,11 +6,11 @@ use super::matching::{Matched, Matcher, is_exempt, webhooks};
 use super::review::Versioned;
 use crate::plugins::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation};
-use auth::Deferred;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use object::Value;
 use schema::Status;
+use tasks::Deferred;
 use tokio::time::Instant;
 
 /// The plugin.

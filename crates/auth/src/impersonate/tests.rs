@@ -1,7 +1,8 @@
 use super::*;
-use crate::{Authorize, Deferred, Reason, Rules, SystemIdentity, Verdict};
+use crate::{Authorize, Reason, Rules, SystemIdentity, Verdict};
 use http::{HeaderName, HeaderValue};
 use std::sync::{Arc, Mutex};
+use tasks::Deferred;
 
 /// Allows what is not named, and notes what it is asked.
 struct Without {

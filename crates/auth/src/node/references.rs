@@ -1,9 +1,9 @@
 //! What pods, volumes and attachments refer to. Only the fields that can refer to something are decoded.
 
 use super::graph::VertexKind;
-use crate::stored;
 use cache::Entry;
 use object::Text;
+use schema::stored;
 use schema::view::{Items, View};
 use schema::views::core::v1;
 use schema::views::storage;
@@ -69,7 +69,7 @@ pub(super) fn of_pod(entry: &Entry) -> Result<Option<PodReferences>, Error> {
     if node.is_empty() {
         return Ok(None);
     }
-    let pod = stored::decode_part(&POD, entry)?;
+    let pod = stored::decode_part(&POD, entry.bytes())?;
     let pod = v1::Pod::of(&pod);
     let is_mirror = pod.metadata().annotations().get(MIRROR).is_some();
     let objects = if is_mirror { BTreeSet::new() } else { objects_of_pod(pod, entry.name()) };
@@ -78,7 +78,7 @@ pub(super) fn of_pod(entry: &Entry) -> Result<Option<PodReferences>, Error> {
 
 /// The secrets in its namespace that a pod refers to, bound or not.
 pub fn secrets_of_pod(entry: &Entry) -> Result<BTreeSet<Text>, Error> {
-    let pod = stored::decode_part(&POD, entry)?;
+    let pod = stored::decode_part(&POD, entry.bytes())?;
     let objects = objects_of_pod(v1::Pod::of(&pod), entry.name()).into_iter();
     Ok(objects.filter_map(|(kind, name)| (kind == VertexKind::Secret).then_some(name)).collect())
 }
@@ -156,7 +156,7 @@ fn secrets_of_source<'a>(volume: v1::Volume<'a>) -> [&'a str; 10] {
 
 /// The references of a volume; none if it is for no claim.
 pub(super) fn of_volume(entry: &Entry) -> Result<Option<VolumeReferences>, Error> {
-    let volume = stored::decode_part(&VOLUME, entry)?;
+    let volume = stored::decode_part(&VOLUME, entry.bytes())?;
     let spec = v1::PersistentVolume::of(&volume).spec();
     let Some(claim) = spec.claim_ref() else { return Ok(None) };
     let secrets = secrets_of_volume(spec, claim.namespace());
@@ -202,6 +202,6 @@ fn secrets_of_volume<'a>(spec: v1::PersistentVolumeSpec<'a>, of_claim: &'a str) 
 
 /// The node of a volume attachment.
 pub(super) fn of_attachment(entry: &Entry) -> Result<Text, Error> {
-    let attachment = stored::decode_part(&ATTACHMENT, entry)?;
+    let attachment = stored::decode_part(&ATTACHMENT, entry.bytes())?;
     Ok(storage::v1::VolumeAttachment::of(&attachment).spec().node_name().into())
 }

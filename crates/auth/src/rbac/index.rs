@@ -8,10 +8,10 @@ use super::binding::{Binding, Grant, RoleRef, Subject};
 use super::policy::{PolicyRequest, PolicyRule, PolicyRules};
 use super::roles::{RoleId, Roles};
 use crate::User;
-use crate::stored::{decode, logged};
 use cache::Entry;
 use object::Text;
 use schema::Error;
+use schema::stored::{decode, logged};
 use schema::view::{Items, View};
 use schema::views::rbac::v1;
 use std::collections::HashMap;
@@ -220,11 +220,11 @@ fn user_name(namespace: &str, name: &str) -> Text {
 fn rules(scope: Scope, entry: &Entry) -> Result<PolicyRules, Error> {
     match scope {
         Scope::Cluster => {
-            let role = decode(v1::ClusterRole::schema(), entry)?;
+            let role = decode(v1::ClusterRole::schema(), entry.bytes())?;
             Ok(PolicyRule::read(v1::ClusterRole::of(&role).rules()))
         }
         Scope::Namespaces => {
-            let role = decode(v1::Role::schema(), entry)?;
+            let role = decode(v1::Role::schema(), entry.bytes())?;
             Ok(PolicyRule::read(v1::Role::of(&role).rules()))
         }
     }
@@ -241,12 +241,12 @@ fn grants(scope: Scope, entry: &Entry) -> Result<Vec<Grant>, Error> {
     };
     match scope {
         Scope::Cluster => {
-            let binding = decode(v1::ClusterRoleBinding::schema(), entry)?;
+            let binding = decode(v1::ClusterRoleBinding::schema(), entry.bytes())?;
             let binding = v1::ClusterRoleBinding::of(&binding);
             Ok(read(binding.role_ref(), binding.subjects()))
         }
         Scope::Namespaces => {
-            let binding = decode(v1::RoleBinding::schema(), entry)?;
+            let binding = decode(v1::RoleBinding::schema(), entry.bytes())?;
             let binding = v1::RoleBinding::of(&binding);
             Ok(read(binding.role_ref(), binding.subjects()))
         }

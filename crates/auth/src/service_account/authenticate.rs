@@ -3,7 +3,7 @@
 use super::verified::Tokens;
 use super::{Account, LEGACY_ISSUER, Reference, Verified};
 use crate::jwt::{Algorithm, KeySet, Unverified};
-use crate::{AuthenticateToken, Deferred, InvalidToken, Token, TokenIdentity, TokenOutcome, User};
+use crate::{AuthenticateToken, InvalidToken, Token, TokenIdentity, TokenOutcome, User};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +15,7 @@ use object::time::Time;
 use schema::{Limits, Shape, json};
 use std::fmt;
 use std::sync::Arc;
+use tasks::Deferred;
 
 /// How much clocks may differ, and for how many seconds a deleted object that is still there keeps its
 /// tokens.

@@ -132,8 +132,9 @@ mod tests {
     use super::super::testing::pem;
     use super::*;
     use crate::testing::Fixture;
-    use auth::{Attributes, Authorize, Authorizer, Deferred, Rules, Target, User, Verdict};
+    use auth::{Attributes, Authorize, Authorizer, Rules, Target, User, Verdict};
     use store::memory::Memory;
+    use tasks::Deferred;
 
     const USAGES: [&str; 2] = ["client auth", "digital signature"];
 

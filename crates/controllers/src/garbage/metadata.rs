@@ -40,7 +40,7 @@ pub(super) struct Metadata(Map);
 impl Metadata {
     /// Those of an entry.
     pub(super) fn read(entry: &Entry) -> Result<Self, Error> {
-        auth::stored::decode_part(&PART, entry).map(Self)
+        schema::stored::decode_part(&PART, entry.bytes()).map(Self)
     }
 
     /// Its owners.

@@ -1,12 +1,12 @@
 //! The objects in a namespace: deleting them, and what is left afterwards.
 
-use auth::stored::decode_part;
 use cache::{Entry, Filter, Freshness, List, Query, Resource};
 use kinds::{Verb, object_meta};
 use object::Map;
 use object::excerpt::shorten;
 use object::time::Time;
 use registry::{Address, Catalog, Client, DeleteOptions, ListOptions, Served};
+use schema::stored::decode_part;
 use schema::view::View;
 use schema::views::core::v1;
 use schema::{Builder, Part, Ref, Status, Type, builtin};
@@ -241,7 +241,7 @@ impl Shared {
         for object in left {
             counted.number += 1;
             let part = if is_pods { &self.pod_part } else { &self.any_part };
-            let part = decode_part(part, &object).map_err(|error| error.to_string())?;
+            let part = decode_part(part, object.bytes()).map_err(|error| error.to_string())?;
             for finalizer in object_meta::finalizers(&part) {
                 *counted.finalizers.entry(finalizer.to_owned()).or_default() += 1;
             }

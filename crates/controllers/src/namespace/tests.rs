@@ -1,13 +1,13 @@
 use super::*;
 use crate::testing::Fixture;
 use admission::{Attributes, Operation, Plugin};
-use auth::Deferred;
 use cache::Change;
 use kinds::{ResourceType, Scope, Verb};
 use registry::{Conversion, CustomKind, CustomVersion, DeleteOptions};
 use schema::{Builder, GroupVersionKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::memory::Memory;
+use tasks::Deferred;
 use tasks::faults::{Fault, inject, running};
 use tokio::time::{Instant, sleep};
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::Known;
-use auth::{SystemIdentity, stored};
+use auth::SystemIdentity;
 use cache::watch::{self, Start, WatchOptions};
 use cache::{Cache, Resource};
 use kinds::metadata;
@@ -19,6 +19,7 @@ use object::quote::Quoted;
 use object::{Map, Value};
 use registry::{Address, Catalog, Client, DeleteOptions, Registry, conditions};
 use schema::Status;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::apiregistration::v1::APIService;
 use schema::views::core::v1::{Endpoints, Service};
@@ -264,7 +265,7 @@ impl ApiServices {
         };
         let find = |resource: &Resource, ty| {
             let entry = resource.lookup(namespace, name).ok().flatten()?;
-            stored::logged(&entry, stored::decode(ty, &entry))
+            stored::logged(&entry, stored::decode(ty, entry.bytes()))
         };
         let place = format!("service/{name} in {}", Quoted(namespace));
         let Some(service) = find(&self.services, Service::schema()) else {

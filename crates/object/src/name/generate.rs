@@ -55,7 +55,7 @@ fn push_random(out: &mut String, length: usize, mut source: impl FnMut() -> u64)
 }
 
 /// SplitMix64, one stream per thread, seeded from the operating system.
-fn random_bits() -> u64 {
+pub(super) fn random_bits() -> u64 {
     thread_local! {
         static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(std::thread::current().id()));
     }

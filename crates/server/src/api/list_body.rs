@@ -21,7 +21,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use auth::BoxFuture;
 use bytes::Bytes;
 use cache::Entry;
 use http::StatusCode;
@@ -29,6 +28,7 @@ use http_body::Frame as BodyFrame;
 use registry::{List, UnreadableObjects};
 use schema::Status;
 use store::Revision;
+use tasks::BoxFuture;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
 use super::large::{LARGE, LargeWork, Permit};

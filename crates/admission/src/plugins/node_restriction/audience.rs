@@ -1,9 +1,9 @@
 //! The audiences of tokens that the volumes of a pod ask for.
 
-use auth::stored;
 use cache::{Entry, Resource};
 use object::Map;
 use schema::Type;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod, Volume};
 use schema::views::storage::v1::CSIDriver;
@@ -95,5 +95,5 @@ fn find(
 ) -> Result<Map, String> {
     let entry: Option<Arc<Entry>> = resource.lookup(namespace, name).map_err(|error| error.to_string())?;
     let entry = entry.ok_or_else(|| format!("{title} {} not found", object::quote::Quoted(name)))?;
-    stored::decode(ty, &entry).map_err(|error| error.to_string())
+    stored::decode(ty, entry.bytes()).map_err(|error| error.to_string())
 }

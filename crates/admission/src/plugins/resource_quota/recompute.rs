@@ -9,11 +9,11 @@ use super::evaluator::Evaluator;
 use super::quota::Quota;
 use super::quotas::{Namespace, Pending, Quotas};
 use crate::Write;
-use auth::stored;
 use cache::{Cache, Entry, Filter, Freshness, Query, Scoped};
 use object::time::MicroTime;
 use object::{Map, Text};
 use schema::Status;
+use schema::stored;
 use schema::view::View as _;
 use schema::views::core::v1::ResourceQuota;
 use std::collections::{BTreeSet, HashMap};
@@ -45,7 +45,7 @@ impl Quotas {
     /// limits.
     pub fn is_redefined(before: Option<&Entry>, after: Option<&Entry>) -> bool {
         let limits = |entry: &Entry| {
-            let object = stored::logged(entry, stored::decode(ResourceQuota::schema(), entry))?;
+            let object = stored::logged(entry, stored::decode(ResourceQuota::schema(), entry.bytes()))?;
             Some(Quota::read(&object).wanted)
         };
         match (before, after) {
@@ -65,7 +65,7 @@ impl Quotas {
             return false;
         }
         let (Some(ty), Some(after)) = (evaluator.ty(), after) else { return after.is_none() };
-        let read = |entry: &Entry| stored::logged(entry, stored::decode(ty, entry));
+        let read = |entry: &Entry| stored::logged(entry, stored::decode(ty, entry.bytes()));
         let (Some(old), Some(new)) = (read(before), read(after)) else { return true };
         evaluator.ends_at(&old) != evaluator.ends_at(&new)
             || evaluator.usage(&old) != evaluator.usage(&new)
@@ -184,7 +184,7 @@ impl Counting {
             if at % OBJECTS == OBJECTS - 1 {
                 tokio::task::yield_now().await;
             }
-            let object = stored::decode(ty, &entry).map_err(|error| {
+            let object = stored::decode(ty, entry.bytes()).map_err(|error| {
                 Status::internal_error(&format!("unable to decode {}: {error}", entry.key()))
             })?;
             let states = pending.remove(entry.name()).into_iter().flatten();

@@ -7,12 +7,12 @@ use super::*;
 use crate::Settled;
 use crate::plugins::Gates;
 use crate::testing::{Fixture, Write};
-use auth::BoxFuture;
 use cache::{Cache, Change};
 use object::Map;
 use schema::{Limits, Shape, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use tasks::BoxFuture;
 
 /// Writes statuses of quotas as the pipeline does.
 struct Statuses {

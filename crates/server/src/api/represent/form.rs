@@ -7,11 +7,11 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use auth::BoxFuture;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Frame;
 use schema::{Status, json, yaml};
+use tasks::BoxFuture;
 
 use super::View;
 use crate::api::compress::{self, Coding, Compressor, THRESHOLD};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use auth::BoxFuture;
 use registry::{Components, Health};
+use tasks::BoxFuture;
 
 use super::Server;
 

@@ -2,7 +2,6 @@
 //! watches run.
 
 use super::*;
-use auth::BoxFuture;
 use http_body_util::BodyExt;
 use kinds::{Column, ColumnDefinition, ResourceType, RowFn, Scope};
 use object::{Map, Text, Value};
@@ -10,6 +9,7 @@ use registry::{Conversion, Convert, CustomKind, CustomVersion};
 use schema::view::View;
 use schema::views::apiextensions::v1::JSONSchemaProps;
 use schema::{Builder, GroupVersionKind, Limits, Ref, Status, Structural, Type, json};
+use tasks::BoxFuture;
 
 /// The type of widgets: `spec` with one number, called `field`.
 fn ty(version: &str, field: &str) -> (GroupVersionKind, Ref<Type>) {

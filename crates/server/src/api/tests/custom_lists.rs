@@ -3,7 +3,6 @@
 
 use super::custom_kinds::{TABLE, WIDGETS, converted_widgets, rename, version, widget, widgets};
 use super::*;
-use auth::BoxFuture;
 use kinds::ResourceType;
 use object::Value;
 use registry::{Conversion, Convert, CustomKind};
@@ -11,6 +10,7 @@ use schema::view::View as _;
 use schema::views::apiextensions::v1::JSONSchemaProps;
 use schema::{Builder, Limits, Status, Structural, json};
 use std::sync::Mutex;
+use tasks::BoxFuture;
 
 /// Renames a field, refuses what is red, and notes how many objects it was asked about.
 #[derive(Default)]

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use auth::{Attributes, Authorize, Authorizer, Deferred, Reason, Rules, User, Verdict};
+use auth::{Attributes, Authorize, Authorizer, Reason, Rules, User, Verdict};
 use cache::Change;
 use http::header::ACCEPT;
+use tasks::Deferred;
 
 use super::super::testing::{PARTIAL_LIST, TABLE};
 use super::Server;

@@ -1,12 +1,13 @@
 //! UIDs.
 
-use object::Text;
+use super::generate::random_bits;
+use crate::Text;
 use std::cell::RefCell;
 
 /// A random UUID of version 4.
 pub fn random_uid() -> Text {
     const HYPHENS: [u32; 4] = [96, 80, 64, 48];
-    let bits = (random_bits() & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+    let bits = (system_bits() & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
     let mut text = String::with_capacity(36);
     for shift in (0..128).step_by(4).rev() {
         text.extend(char::from_digit((bits >> shift) as u32 & 0xf, 16));
@@ -17,9 +18,9 @@ pub fn random_uid() -> Text {
     text.into()
 }
 
-/// Bits of the generator of secrets, which is asked for many of them at once: each call costs it a
+/// Random bits of the operating system, which is asked for many of them at once: each call costs about a
 /// microsecond.
-fn random_bits() -> u128 {
+fn system_bits() -> u128 {
     const AT_ONCE: usize = 32;
     thread_local! {
         static POOL: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
@@ -27,14 +28,14 @@ fn random_bits() -> u128 {
     let taken = POOL.with_borrow_mut(|pool| {
         if pool.is_empty() {
             pool.resize(AT_ONCE, [0; 16]);
-            if aws_lc_rs::rand::fill(pool.as_flattened_mut()).is_err() {
+            if getrandom::fill(pool.as_flattened_mut()).is_err() {
                 pool.clear();
             }
         }
         pool.pop()
     });
-    // The generator fails only where the system has none; a name is still unique enough then.
-    taken.map_or_else(|| fastrand::u128(..), u128::from_ne_bytes)
+    // The call fails only where the system has no source of random bits; a uid is still unique enough then.
+    taken.map_or_else(|| u128::from(random_bits()) << 64 | u128::from(random_bits()), u128::from_ne_bytes)
 }
 
 #[cfg(test)]
