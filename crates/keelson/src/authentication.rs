@@ -80,7 +80,7 @@ impl AuthorityFiles {
     /// What servers behind this one need to know of the proxies that it trusts.
     pub(crate) fn proxy_info(&self, options: &ProxyOptions) -> Vec<(&'static str, String)> {
         let Some(authorities) = &self.proxy else { return Vec::new() };
-        let list = |values: &[String]| json_list(values.iter().map(String::as_str));
+        let list = |values: &[String]| json::string_list(values.iter().map(String::as_str));
         let mut info = vec![
             ("requestheader-client-ca-file", authorities.clone()),
             ("requestheader-allowed-names", list(&options.allowed_names)),
@@ -93,12 +93,6 @@ impl AuthorityFiles {
         }
         info
     }
-}
-
-/// A list of texts in JSON.
-pub(crate) fn json_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(json::string).collect();
-    format!("[{}]", texts.join(","))
 }
 
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's

@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use crate::data_dir::DataDir;
 use crate::options::ServerOptions;
 use controllers::CertificateAuthority;
 use kinds::x509::SigningRequest;
 use pki::{ADMIN_USER, Kubeconfig, Names, Order, Pair, Pki, ServiceAccountKey, Signer, Token};
 use server::tls::{self, Files};
+use storage::DataDir;
 
 /// Why there is no serving certificate.
 #[derive(Debug, thiserror::Error)]

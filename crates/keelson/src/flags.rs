@@ -19,7 +19,6 @@ pub(crate) mod value;
 use crate::options::{ServerOptions, Show};
 
 pub(crate) use runtime_config::RuntimeConfig;
-pub(crate) use value::switch;
 
 /// One flag.
 pub(crate) struct Flag {
@@ -293,6 +292,20 @@ fn distance(from: &str, to: &str) -> usize {
     }
     previous.last().copied().unwrap_or_default()
 }
+
+/// How commands on stored objects read the flags of a server.
+pub(crate) const FOR_OPERATIONS: operations::ServerFlags = operations::ServerFlags {
+    parse: |arguments| {
+        let options = parse(arguments).map_err(|error| error.to_string())?.options;
+        Ok(operations::OperationOptions {
+            issuers: options.service_accounts.issuers(),
+            has_signing_key_file: options.service_accounts.signing_key_file.is_some(),
+            privileged: options.privileged,
+            storage: options.storage,
+        })
+    },
+    is_switch,
+};
 
 #[cfg(test)]
 mod tests;

@@ -16,8 +16,8 @@ use server::health::{Check, Checks, Duplicate, Endpoint};
 use store::{Health, Unreadable};
 use tasks::Counts;
 
-use crate::boot::Hooks;
 use crate::logging;
+use system::Hooks;
 
 /// The post-start hooks of the reference, in its order.
 const HOOKS: &[&str] = &[
@@ -105,7 +105,7 @@ pub(crate) fn checks(
     checks.add(Check::shutdown(lifecycle.clone()))?;
     checks.note({
         let registry = registry.clone();
-        move || unreadable(registry.cache()).into_iter().chain(breakers.open()).collect()
+        move || storage::unreadable(registry.cache()).into_iter().chain(breakers.open()).collect()
     });
     Ok(checks)
 }
@@ -142,17 +142,6 @@ fn informers(cache: &Cache, own: &HashSet<String>) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("stored objects cannot be decrypted: {}", waiting.join(", "))),
     }
-}
-
-/// The objects that cannot be read, the first ones by name.
-pub(crate) fn unreadable(cache: &Cache) -> Vec<String> {
-    const NAMED: usize = 20;
-    let unreadable = cache.unreadable();
-    let mut lines: Vec<String> = unreadable.iter().take(NAMED).map(ToString::to_string).collect();
-    if unreadable.len() > NAMED {
-        lines.push(format!("{} more stored objects cannot be read", unreadable.len() - NAMED));
-    }
-    lines
 }
 
 /// Logs when the store stops to accept writes, and when it does again.

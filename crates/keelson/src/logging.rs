@@ -36,13 +36,16 @@ const OWN_CRATES: &[&str] = &[
     "merge",
     "object",
     "openapi",
+    "operations",
     "outbound",
     "pki",
     "registry",
     "schema",
     "server",
+    "storage",
     "store",
     "streams",
+    "system",
     "tasks",
 ];
 

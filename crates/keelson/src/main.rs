@@ -2,24 +2,19 @@
 
 mod authentication;
 mod authorization;
-mod boot;
 mod certificates;
 mod components;
-mod control;
-mod data_dir;
 mod flags;
 mod health;
 mod kubeconfig;
 mod kubelets;
 mod logging;
 mod oidc;
-mod operations;
 mod options;
 mod plugins;
 mod reload;
 mod run;
 mod service_accounts;
-mod storage;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -38,12 +33,12 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some((command, rest)) = arguments.split_first() {
         if command == "kubeconfig" {
-            data_dir::make_private();
+            storage::make_private();
             return kubeconfig::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
         }
         if let Some(command) = operations::Command::named(command) {
-            data_dir::make_private();
-            return match command.run(rest) {
+            storage::make_private();
+            return match command.run(rest, &flags::FOR_OPERATIONS) {
                 Ok(text) => print(&text),
                 Err(operations::Error::Findings(text)) => {
                     print(&text);
@@ -65,7 +60,7 @@ fn main() -> ExitCode {
         Show::Version => return print(&version()),
         Show::Nothing => {}
     }
-    data_dir::make_private();
+    storage::make_private();
     logging::start(options.log_format, options.verbosity);
     for name in without_effect {
         log::warn!("--{name} is accepted but has no effect yet");

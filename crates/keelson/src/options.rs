@@ -4,17 +4,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use allocation::{AddressRange, PortRange};
 use kinds::Privileged;
-use layout::MediaType;
 use server::tls::{Oldest, Protocols};
+use storage::StorageOptions;
+use system::ServiceOptions;
 
 use crate::flags::RuntimeConfig;
 
 /// The options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerOptions {
-    pub(crate) data_dir: PathBuf,
     pub(crate) bind_address: IpAddr,
     pub(crate) secure_port: u16,
     pub(crate) tls_cert_file: Option<PathBuf>,
@@ -26,10 +25,7 @@ pub(crate) struct ServerOptions {
     pub(crate) request_timeout: Duration,
     pub(crate) stall_timeout: Duration,
     pub(crate) shortest_watch: Duration,
-    pub(crate) storage: Storage,
-    pub(crate) etcd: EtcdOptions,
-    pub(crate) encryption: EncryptionOptions,
-    pub(crate) retention: Duration,
+    pub(crate) storage: StorageOptions,
     pub(crate) advertise_address: Option<IpAddr>,
     pub(crate) external_hostname: Option<String>,
     pub(crate) services: ServiceOptions,
@@ -54,8 +50,6 @@ pub(crate) struct ServerOptions {
     pub(crate) kubelets: KubeletOptions,
     pub(crate) authorization: AuthorizationOptions,
     pub(crate) admission: AdmissionOptions,
-    /// How long events are kept; zero for ever.
-    pub(crate) event_ttl: Duration,
     /// Which controllers run.
     pub(crate) controllers: controllers::Selection,
     pub(crate) signing: SigningOptions,
@@ -65,66 +59,6 @@ pub(crate) struct ServerOptions {
     pub(crate) log_format: LogFormat,
     pub(crate) verbosity: u8,
     pub(crate) show: Show,
-}
-
-/// Where objects are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Storage {
-    /// In the data directory.
-    Embedded,
-    /// In memory, until the process ends.
-    Memory,
-    /// In etcd.
-    Etcd,
-}
-
-/// The flags `--etcd-*`, and others about objects in etcd.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EtcdOptions {
-    pub(crate) servers: Vec<String>,
-    pub(crate) overrides: Vec<EtcdOverride>,
-    pub(crate) ca_file: Option<PathBuf>,
-    pub(crate) certificate_file: Option<PathBuf>,
-    pub(crate) key_file: Option<PathBuf>,
-    pub(crate) prefix: String,
-    /// How often history is given up; zero for never.
-    pub(crate) compaction: Duration,
-    pub(crate) health_timeout: Duration,
-    /// How long a lease is given to further events.
-    pub(crate) lease_reuse: Duration,
-    pub(crate) media_type: MediaType,
-}
-
-/// The flags `--encryption-provider-config*`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct EncryptionOptions {
-    pub(crate) config: Option<PathBuf>,
-    pub(crate) automatic_reload: bool,
-}
-
-/// A resource type whose objects are kept by other servers: a value of `--etcd-servers-overrides`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EtcdOverride {
-    pub(crate) group: String,
-    pub(crate) resource: String,
-    pub(crate) servers: Vec<String>,
-}
-
-impl Default for EtcdOptions {
-    fn default() -> Self {
-        Self {
-            servers: Vec::new(),
-            overrides: Vec::new(),
-            ca_file: None,
-            certificate_file: None,
-            key_file: None,
-            prefix: "/registry".into(),
-            compaction: Duration::from_secs(300),
-            health_timeout: Duration::from_secs(2),
-            lease_reuse: Duration::from_secs(60),
-            media_type: MediaType::default(),
-        }
-    }
 }
 
 /// The flags `--cluster-signing-*`: the authority of certificate signing requests.
@@ -283,86 +217,6 @@ impl ServerOptions {
     }
 }
 
-/// The flags about what services are given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ServiceOptions {
-    /// The addresses of the default family.
-    pub(crate) range: AddressRange,
-    /// The addresses of the other family, if services can have two.
-    pub(crate) secondary_range: Option<AddressRange>,
-    pub(crate) node_ports: PortRange,
-    /// The node port of the service `kubernetes`; zero for none.
-    pub(crate) own_node_port: u16,
-    /// Whether the endpoints of the service `kubernetes` are kept.
-    pub(crate) keeps_endpoints: bool,
-}
-
-impl Default for ServiceOptions {
-    fn default() -> Self {
-        Self {
-            range: ServiceOptions::RANGE,
-            secondary_range: None,
-            node_ports: PortRange::default(),
-            own_node_port: 0,
-            keeps_endpoints: true,
-        }
-    }
-}
-
-impl ServiceOptions {
-    /// The addresses if none are given.
-    const RANGE: AddressRange = AddressRange::v4(Ipv4Addr::new(10, 0, 0, 0), 24);
-    /// The most bits that the addresses of a range may differ in.
-    const MOST_BITS: u8 = 20;
-    /// The least bits: eight addresses.
-    const LEAST_BITS: u8 = 3;
-
-    /// Reads one range, or two of different families, as in `10.0.0.0/16,fd00::/112`.
-    pub(crate) fn set_ranges(&mut self, text: &str) -> Result<(), String> {
-        let mut ranges = Vec::new();
-        for (place, text) in text.split(',').enumerate() {
-            let range = AddressRange::parse(text.trim())
-                .filter(|range| range.host_bits() >= Self::LEAST_BITS)
-                .ok_or("not a range of at least eight addresses, such as 10.0.0.0/16")?;
-            if range.host_bits() > Self::MOST_BITS {
-                let flag = if place == 0 { "" } else { "[1]" };
-                let width = if range.base().is_ipv4() { 32 } else { 128 };
-                let least = width - Self::MOST_BITS;
-                return Err(format!(
-                    "specified --service-cluster-ip-range{flag} is too large; for {width}-bit addresses, the mask must be >= {least}"
-                ));
-            }
-            ranges.push(range);
-        }
-        (self.range, self.secondary_range) = match ranges.as_slice() {
-            [range] => (*range, None),
-            [first, second] if first.family() != second.family() => (*first, Some(*second)),
-            [_, _] => {
-                return Err("--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family".into());
-            }
-            _ => return Err("--service-cluster-ip-range must not contain more than two entries".into()),
-        };
-        Ok(())
-    }
-
-    /// All ranges.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = AddressRange> {
-        [Some(self.range), self.secondary_range].into_iter().flatten()
-    }
-
-    /// Checks values that depend on each other; the errors are those of the reference.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let port = self.own_node_port;
-        if port != 0 && !self.node_ports.contains(port) {
-            return Err(format!(
-                "kubernetes service node port range {} doesn't contain {port}",
-                self.node_ports
-            ));
-        }
-        Ok(())
-    }
-}
-
 /// The feature gates with an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gates {
@@ -421,7 +275,6 @@ impl ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
-            data_dir: PathBuf::from("./keelson-data"),
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             secure_port: 6443,
             tls_cert_file: None,
@@ -433,10 +286,7 @@ impl Default for ServerOptions {
             request_timeout: Duration::from_secs(60),
             stall_timeout: Duration::from_secs(30),
             shortest_watch: Duration::from_secs(1800),
-            storage: Storage::Embedded,
-            etcd: EtcdOptions::default(),
-            encryption: EncryptionOptions::default(),
-            retention: Duration::from_secs(300),
+            storage: StorageOptions::default(),
             advertise_address: None,
             external_hostname: None,
             services: ServiceOptions::default(),
@@ -456,7 +306,6 @@ impl Default for ServerOptions {
             kubelets: KubeletOptions::default(),
             authorization: AuthorizationOptions::default(),
             admission: AdmissionOptions::default(),
-            event_ttl: Duration::from_secs(3600),
             controllers: controllers::Selection::default(),
             signing: SigningOptions::default(),
             service_accounts: ServiceAccountOptions::default(),
@@ -466,50 +315,5 @@ impl Default for ServerOptions {
             verbosity: 0,
             show: Show::Nothing,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn service_ranges_are_one_or_two_of_different_families() {
-        let read = |text: &str| {
-            let mut options = ServiceOptions::default();
-            options
-                .set_ranges(text)
-                .map(|()| options.ranges().map(|range| range.to_string()).collect::<Vec<_>>())
-        };
-        assert_eq!(read("10.96.7.9/12,fd00::/108").unwrap(), ["10.96.0.0/12", "fd00::/108"]);
-        assert_eq!(read("fd00::7/108").unwrap(), ["fd00::/108"]);
-        for bad in ["", "10.0.0.0", "10.0.0.0/31", "x/8", "10.0.0.0/40", "fd00::/127"] {
-            assert!(read(bad).is_err(), "{bad}");
-        }
-        for (bad, why) in [
-            (
-                "10.0.0.0/16,10.1.0.0/16",
-                "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family",
-            ),
-            (
-                "10.0.0.0/16,fd00::/112,10.1.0.0/16",
-                "--service-cluster-ip-range must not contain more than two entries",
-            ),
-            (
-                "10.0.0.0/8",
-                "specified --service-cluster-ip-range is too large; for 32-bit addresses, the mask must be >= 12",
-            ),
-            (
-                "10.0.0.0/16,fd00::/64",
-                "specified --service-cluster-ip-range[1] is too large; for 128-bit addresses, the mask must be >= 108",
-            ),
-        ] {
-            assert_eq!(read(bad).unwrap_err(), why);
-        }
-        let port = ServiceOptions { own_node_port: 80, ..ServiceOptions::default() };
-        assert_eq!(
-            port.check().unwrap_err(),
-            "kubernetes service node port range 30000-32767 doesn't contain 80"
-        );
     }
 }

@@ -17,27 +17,27 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use pki::Cluster;
 use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
-use server::health::{Duplicate, Endpoint};
+use server::health::{Checks, Duplicate, Endpoint};
 use server::tls::{self, Files, Identity, TlsConfig};
 use server::version::Info;
 use server::{Lifecycle, Limits, Phase, Server, StartError};
+use storage::control::{self, Control};
+use storage::{DataDir, Stores, data_dir};
+use store::Revision;
+use system::{Hooks, Peers, ServiceOptions, SystemValues};
 use tasks::{Name, Task};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::authentication::{self, AuthorityFiles};
 use crate::authorization;
-use crate::boot::{self, Hooks, SystemValues};
 use crate::certificates::{self, Certificates, FurtherNames};
 use crate::components::LocalComponents;
-use crate::control::{self, Control};
-use crate::data_dir::{self, DataDir};
 use crate::health;
 use crate::kubelets;
-use crate::options::{LogFormat, ServerOptions, ServiceOptions};
+use crate::options::{LogFormat, ServerOptions};
 use crate::plugins;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
-use crate::storage::{self, Stores};
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
@@ -102,54 +102,37 @@ pub(crate) fn run(options: &ServerOptions, begin: Instant) -> Result<Ending, Err
     ending
 }
 
+/// The steps of a run, in their order. Each needs what the ones before it made.
 async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error> {
     let lifecycle = Lifecycle::new();
     stop_on_signals(&lifecycle)?;
+    // The socket is opened first: clients that come early wait there for the rest.
+    let server = listen(options, &lifecycle)?;
+    let addresses = Addresses::new(options, server.address());
 
-    let address = SocketAddr::new(options.bind_address, options.secure_port);
-    let server = Server::listen(address, limits(options), lifecycle.clone())?
-        .with_shutdown_delay(options.shutdown_delay);
+    // Stored objects.
+    let data_dir = DataDir::open(&options.storage.data_dir, options.storage.backend)?;
+    let stores = Stores::open(&options.storage, &data_dir)?;
+    answer_commands(&stores, &data_dir);
 
-    let data_dir = DataDir::open(&options.data_dir, options.storage)?;
-    let stores = Stores::open(options, &data_dir)?;
-    if let Some(store) = stores.own() {
-        match Control::listen(&data_dir) {
-            Ok(control) => {
-                let (control, store) = (Arc::new(control), store.clone());
-                keep(Name::Control, move || {
-                    let (control, store) = (control.clone(), store.clone());
-                    async move { control.run(&store).await }
-                });
-            }
-            Err(error) => {
-                log::warn!(error:%; "there is no control socket: a backup has to wait until the server has stopped")
-            }
-        }
-    }
-
-    let further = FurtherNames {
-        service: options.services.range.first(),
-        advertised: options.advertise_address,
-        host: options.external_hostname.clone(),
-    };
-    let keys = stores.pki(&data_dir);
-    let certificates = Certificates::new(&data_dir, keys, given_files(options), server.address(), further);
-    let advertise = options.advertise_address.unwrap_or_else(|| advertised(server.address().ip()));
-    let external = external(options, advertise, server.address().port());
-    let service_accounts = ServiceAccounts::load(options, &certificates, &external)?;
+    // Keys, which a server makes before it writes to its store.
+    let certificates = certificates(options, &stores, &data_dir, server.address());
+    let service_accounts = ServiceAccounts::load(options, &certificates, &addresses.external)?;
     let loaded = certificates.load()?;
-    let cache = Arc::new(stores.cache(options, cache_options(options)).await?);
-    let peers = stores.peers(options, advertise)?;
+
+    // What is served, and to whom.
+    let cache = Arc::new(stores.cache(&options.storage).await?);
+    let records = SharedRecords::new(options, &stores, addresses.advertised)?;
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
     let files = AuthorityFiles::read(options)?;
     let backends = kubelets::backends(&options.kubelets)?;
     let authenticators = authentication::authenticators(options, &files, &loaded, &cache, tokens)?;
     let shared = plugins::shared(options, &cache)?;
-    let services = services(options, &cache, stores.port_record(options)?)?;
+    let services = services(options, &cache, records.ports)?;
     let handled =
         Handled::new(&cache).ok_or_else(|| registry::Error::Missing(definitions::RESOURCE.into()))?;
-    let before = service_repair::earlier(&cache);
+    let services_before = service_repair::earlier(&cache);
     let hooks = WriteHooks::default().with("", "services", Arc::new(services.clone())).with(
         definitions::GROUP,
         definitions::RESOURCE,
@@ -166,6 +149,8 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         Definitions::new(&registry, handled, conversion_clients(options, registry.cache())?);
     definitions.load().await;
     definitions.start().detach();
+
+    // TLS, with certificates that are renewed.
     let identity = Identity::new(loaded.serving)?;
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
@@ -173,106 +158,47 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         client_authorities: authentication::announced_authorities(options, &loaded.client_authority),
     })?;
     let (authority, authority_receiver) = watch::channel(Arc::from(loaded.authority.as_str()));
-    let interval = certificates.refresh_interval();
-    let reload = {
-        let certificates = certificates.clone();
-        Arc::new(move || {
-            let loaded = certificates.load()?;
-            let now: Arc<str> = loaded.authority.into();
-            authority.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
-            Ok::<_, certificates::Error>(loaded.serving)
-        })
-    };
-    keep(Name::Certificates, move || {
-        let reload = reload.clone();
-        identity.clone().keep_fresh(interval, move || reload())
-    });
+    keep_certificates(identity, &certificates, authority);
 
+    // Health, and what runs beside requests.
     let hooks = Arc::new(Hooks::new());
     let encrypted = health::Encrypted {
         plugins: stores.encryption().and_then(Encryption::health_check),
-        is_reloaded: options.encryption.automatic_reload,
+        is_reloaded: options.storage.encryption.automatic_reload,
     };
     let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle, shared.breakers.clone(), encrypted)?);
+    keep_store(options, &registry);
+    keep_services(&registry, services, services_before);
     let values = Arc::new(SystemValues {
-        advertise,
+        advertise: addresses.advertised,
         port: server.address().port(),
         services: options.services,
         client_authority: files.client_authorities(&loaded.client_authority),
         proxy: files.proxy_info(&options.proxy),
         priority_and_fairness: options.priority_and_fairness,
-        cluster_info: cluster_info(options, &certificates, &external, loaded.authority),
-        peers,
+        cluster_info: cluster_info(options, &certificates, &addresses.external, loaded.authority),
+        peers: records.peers,
     });
-    keep(Name::StoreHealthLog, {
-        let registry = registry.clone();
-        move || health::log_changes(registry.clone())
-    });
-    if !registry.cache().store().expires() {
-        let (cache, time_to_live) = (registry.cache().clone(), options.event_ttl);
-        keep(Name::EventExpiry, move || event_expiry::run(cache.clone(), time_to_live));
-    }
-    if registry.cache().store().is_shared() {
-        let services = services.clone();
-        keep(Name::PortRecord, move || services.clone().keep_port_record());
-    }
-    keep(Name::ServiceRepair, {
-        let cache = registry.cache().clone();
-        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);
-        move || Box::pin(service_repair::run(cache.clone(), services.clone(), before, client.clone()))
-    });
-    let (started, controllers) = oneshot::channel();
-    {
-        let registry = registry.clone();
-        let signing_authority = certificates.cluster_authority(options)?;
-        let settings = controllers::ControllerSettings {
-            quotas: shared.quotas,
-            authority: authority_receiver,
-            signing_authority: signing_authority
-                .map(|authority| Arc::new(authority) as Arc<dyn CertificateAuthority>),
-            signing_duration: options.signing.duration,
-        };
-        let selection = options.controllers.clone();
-        let (of_controllers, lifecycle) = (registry.clone(), lifecycle.clone());
-        let run_controllers = move || {
-            let supervisor = Supervisor::new(&of_controllers, &selection, settings.clone());
-            let leadership = Leadership::new(&of_controllers, &boot::host_name());
-            let lifecycle = lifecycle.clone();
-            boot::done(supervisor.run(leadership, async move { lifecycle.reached(Phase::Draining).await }))
-        };
-        // The start makes the roles that controllers act by. They are started once.
-        let then =
-            Mutex::new(Some(move || drop(started.send(tasks::spawn(Name::Controllers, run_controllers)))));
-        let start = Arc::new(move || {
-            if let Some(then) = then.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                then();
-            }
-        });
-        let values = values.clone();
-        keep(Name::Boot, move || {
-            let (hooks, registry, values, start) =
-                (hooks.clone(), registry.clone(), values.clone(), start.clone());
-            async move { Box::pin(hooks.run(&registry, &values, || start())).await }
-        });
-    }
-    let authorizer = registry.config().authorizer.clone();
-    let withdrawal = registry.clone();
-    let api = Api::new(registry, lifecycle.clone(), api_config(options), backends);
-    let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));
+    let signing_authority = certificates.cluster_authority(options)?;
+    let settings = controllers::ControllerSettings {
+        quotas: shared.quotas,
+        authority: authority_receiver,
+        signing_authority: signing_authority
+            .map(|authority| Arc::new(authority) as Arc<dyn CertificateAuthority>),
+        signing_duration: options.signing.duration,
+    };
+    let controllers = start_controllers(options, settings, &registry, &lifecycle);
+    let controllers = keep_system_objects(hooks, &registry, &values, controllers);
 
-    let format = options.log_format;
-    keep(Name::Announcement, move || {
-        let (checks, certificates) = (checks.clone(), certificates.clone());
-        async move {
-            while !checks.pass(Endpoint::Ready).await {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            announce(format, &certificates.url(), certificates.kubeconfig(), begin.elapsed());
-        }
-    });
+    // Requests, until a signal.
+    let authorizer = registry.config().authorizer.clone();
+    let api = Api::new(registry.clone(), lifecycle.clone(), api_config(options), backends);
+    let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));
+    announce_when_ready(options.log_format, checks, certificates, begin);
     let outcome = server.run(tls, handler).await;
+
     end_controllers(controllers, &lifecycle).await;
-    withdraw(&withdrawal, &values).await;
+    withdraw(&registry, &values).await;
     if stores.own().is_some() {
         control::remove(&data_dir);
     }
@@ -283,12 +209,186 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     Ok(if lifecycle.forced() { Ending::Forced } else { Ending::Orderly })
 }
 
+/// Opens the socket.
+fn listen(options: &ServerOptions, lifecycle: &Lifecycle) -> Result<Server, Error> {
+    let address = SocketAddr::new(options.bind_address, options.secure_port);
+    let server = Server::listen(address, limits(options), lifecycle.clone())?;
+    Ok(server.with_shutdown_delay(options.shutdown_delay))
+}
+
+/// By what addresses others know the server.
+struct Addresses {
+    /// The address for the rest of the cluster.
+    advertised: IpAddr,
+    /// The host and port for clients.
+    external: String,
+}
+
+impl Addresses {
+    fn new(options: &ServerOptions, bound: SocketAddr) -> Self {
+        let advertised = options.advertise_address.unwrap_or_else(|| advertised(bound.ip()));
+        let external = match &options.external_hostname {
+            Some(host) => format!("{host}:{}", bound.port()),
+            None => SocketAddr::new(advertised, bound.port()).to_string(),
+        };
+        Self { advertised, external }
+    }
+}
+
+/// Answers the requests of commands at the control socket, if the store is this process's own.
+fn answer_commands(stores: &Stores, data_dir: &DataDir) {
+    let Some(store) = stores.own() else { return };
+    match Control::listen(data_dir) {
+        Ok(control) => {
+            let (control, store) = (Arc::new(control), store.clone());
+            keep(Name::Control, move || {
+                let (control, store) = (control.clone(), store.clone());
+                async move { control.run(&store).await }
+            });
+        }
+        Err(error) => {
+            log::warn!(error:%; "there is no control socket: a backup has to wait until the server has stopped")
+        }
+    }
+}
+
+/// The certificates of the server: those of the data directory, or the given ones.
+fn certificates(
+    options: &ServerOptions,
+    stores: &Stores,
+    data_dir: &DataDir,
+    bound: SocketAddr,
+) -> Certificates {
+    let further = FurtherNames {
+        service: options.services.range.first(),
+        advertised: options.advertise_address,
+        host: options.external_hostname.clone(),
+    };
+    Certificates::new(data_dir, stores.pki(data_dir), given_files(options), bound, further)
+}
+
+/// What the servers on one etcd share beside objects. None of it where the store is this process's own.
+struct SharedRecords {
+    peers: Option<Peers>,
+    ports: Option<PortRecord>,
+}
+
+impl SharedRecords {
+    fn new(options: &ServerOptions, stores: &Stores, advertised: IpAddr) -> Result<Self, storage::Error> {
+        let prefix = &options.storage.etcd.prefix;
+        let peers = stores.records(Peers::RESOURCE).map(|store| Peers::new(store, prefix, advertised));
+        let ports = stores.records(PortRecord::RESOURCE).map(|store| PortRecord::new(store, prefix));
+        Ok(Self { peers: peers.transpose()?, ports: ports.transpose()? })
+    }
+}
+
+/// Renews certificates, and notifies the controllers of another authority.
+fn keep_certificates(
+    identity: Arc<Identity>,
+    certificates: &Certificates,
+    authority: watch::Sender<Arc<str>>,
+) {
+    let interval = certificates.refresh_interval();
+    let certificates = certificates.clone();
+    let reload = Arc::new(move || {
+        let loaded = certificates.load()?;
+        let now: Arc<str> = loaded.authority.into();
+        authority.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
+        Ok::<_, certificates::Error>(loaded.serving)
+    });
+    keep(Name::Certificates, move || {
+        let reload = reload.clone();
+        identity.clone().keep_fresh(interval, move || reload())
+    });
+}
+
+/// Logs the health of the store, and deletes expired events where the store does not.
+fn keep_store(options: &ServerOptions, registry: &Arc<Registry>) {
+    keep(Name::StoreHealthLog, {
+        let registry = registry.clone();
+        move || health::log_changes(registry.clone())
+    });
+    if !registry.cache().store().expires() {
+        let (cache, time_to_live) = (registry.cache().clone(), options.storage.event_ttl);
+        keep(Name::EventExpiry, move || event_expiry::run(cache.clone(), time_to_live));
+    }
+}
+
+/// Keeps the addresses and node ports of services: the record that servers share, and the repair.
+fn keep_services(registry: &Arc<Registry>, services: Services, before: Revision) {
+    if registry.cache().store().is_shared() {
+        let services = services.clone();
+        keep(Name::PortRecord, move || services.clone().keep_port_record());
+    }
+    let cache = registry.cache().clone();
+    let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);
+    keep(Name::ServiceRepair, move || {
+        Box::pin(service_repair::run(cache.clone(), services.clone(), before, client.clone()))
+    });
+}
+
+/// What starts the controllers.
+fn start_controllers(
+    options: &ServerOptions,
+    settings: controllers::ControllerSettings,
+    registry: &Arc<Registry>,
+    lifecycle: &Lifecycle,
+) -> impl FnOnce() -> Task + Send + 'static {
+    let selection = options.controllers.clone();
+    let (registry, lifecycle) = (registry.clone(), lifecycle.clone());
+    let run = move || {
+        let supervisor = Supervisor::new(&registry, &selection, settings.clone());
+        let leadership = Leadership::new(&registry, &system::host_name());
+        let lifecycle = lifecycle.clone();
+        system::done(supervisor.run(leadership, async move { lifecycle.reached(Phase::Draining).await }))
+    };
+    move || tasks::spawn(Name::Controllers, run)
+}
+
+/// Creates and keeps the system objects, and starts the controllers when they are there: the controllers act
+/// by roles among them. The receiver gets the task of the controllers.
+fn keep_system_objects(
+    hooks: Arc<Hooks>,
+    registry: &Arc<Registry>,
+    values: &Arc<SystemValues>,
+    controllers: impl FnOnce() -> Task + Send + 'static,
+) -> oneshot::Receiver<Task> {
+    let (started, receiver) = oneshot::channel();
+    // The task may be started again, the controllers are started once.
+    let start = Mutex::new(Some(move || drop(started.send(controllers()))));
+    let start = Arc::new(move || {
+        if let Some(start) = start.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            start();
+        }
+    });
+    let (registry, values) = (registry.clone(), values.clone());
+    keep(Name::Boot, move || {
+        let (hooks, registry, values, start) =
+            (hooks.clone(), registry.clone(), values.clone(), start.clone());
+        async move { Box::pin(hooks.run(&registry, &values, || start())).await }
+    });
+    receiver
+}
+
+/// Prints that the server is ready, as soon as it is.
+fn announce_when_ready(format: LogFormat, checks: Arc<Checks>, certificates: Certificates, begin: Instant) {
+    keep(Name::Announcement, move || {
+        let (checks, certificates) = (checks.clone(), certificates.clone());
+        async move {
+            while !checks.pass(Endpoint::Ready).await {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            announce(format, &certificates.url(), certificates.kubeconfig(), begin.elapsed());
+        }
+    });
+}
+
 /// Supervises a loop until the process ends, or there is nothing left for it to do.
 fn keep<F>(name: Name, mut work: impl FnMut() -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    tasks::spawn(name, move || boot::done(work())).detach();
+    tasks::spawn(name, move || system::done(work())).detach();
 }
 
 /// Waits for the end of the controllers, so that another server can have them.
@@ -303,7 +403,7 @@ async fn end_controllers(mut started: oneshot::Receiver<Task>, lifecycle: &Lifec
 
 /// Takes this server off the list of those that share its store.
 async fn withdraw(registry: &Arc<Registry>, values: &SystemValues) {
-    match tokio::time::timeout(WITHDRAWAL, boot::withdraw(registry, values)).await {
+    match tokio::time::timeout(WITHDRAWAL, system::withdraw(registry, values)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             log::warn!(error:% = error.message; "the address of this server could not be withdrawn")
@@ -356,25 +456,12 @@ fn registry(
     Ok(Registry::new(cache, config)?)
 }
 
-/// The cache keeps the changes of each type for as long as the store keeps its history.
-fn cache_options(options: &ServerOptions) -> cache::CacheOptions {
-    cache::CacheOptions { log_retention: options.retention, ..Default::default() }
-}
-
 fn api_config(options: &ServerOptions) -> api::ApiConfig {
     api::ApiConfig {
         request_timeout: options.request_timeout,
         shortest_watch: options.shortest_watch,
         cbor: options.gates.cbor,
         compression: options.gates.compression,
-    }
-}
-
-/// The host and port that clients know the server by.
-fn external(options: &ServerOptions, advertise: IpAddr, port: u16) -> String {
-    match &options.external_hostname {
-        Some(host) => format!("{host}:{port}"),
-        None => SocketAddr::new(advertise, port).to_string(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The vocabulary that every other crate speaks: the value tree, field paths, names, labels and selectors,
 //! quantities and times. No IO, no schema, no knowledge of any kind.
 
+pub mod boolean;
 pub mod duration;
 pub mod excerpt;
 pub mod field;

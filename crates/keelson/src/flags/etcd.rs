@@ -2,27 +2,29 @@
 
 use layout::MediaType;
 
-use crate::options::{EtcdOverride, ServerOptions, Storage};
+use storage::{Backend, EtcdOverride};
+
+use crate::options::ServerOptions;
 
 /// Refuses flags that contradict each other; servers of etcd choose the storage.
 pub(super) fn check(options: &mut ServerOptions) -> Result<(), String> {
-    if options.encryption.automatic_reload && options.encryption.config.is_none() {
+    if options.storage.encryption.automatic_reload && options.storage.encryption.config.is_none() {
         return Err(
             "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
                 .into(),
         );
     }
-    let etcd = &options.etcd;
+    let etcd = &options.storage.etcd;
     if etcd.servers.is_empty() {
         return match etcd.overrides.is_empty() {
             true => Ok(()),
             false => Err("--etcd-servers-overrides needs --etcd-servers".into()),
         };
     }
-    match options.storage {
-        Storage::Memory => Err("--etcd-servers and --storage=memory cannot be given together".into()),
-        Storage::Embedded | Storage::Etcd => {
-            options.storage = Storage::Etcd;
+    match options.storage.backend {
+        Backend::Memory => Err("--etcd-servers and --storage=memory cannot be given together".into()),
+        Backend::Embedded | Backend::Etcd => {
+            options.storage.backend = Backend::Etcd;
             Ok(())
         }
     }
@@ -66,8 +68,8 @@ mod tests {
     fn servers_choose_the_storage() {
         let parsed =
             parse(["--etcd-servers=https://a,https://b".to_owned(), "--etcd-servers=c".to_owned()]).unwrap();
-        assert_eq!(parsed.options.storage, Storage::Etcd);
-        assert_eq!(parsed.options.etcd.servers, ["https://a", "https://b", "c"]);
+        assert_eq!(parsed.options.storage.backend, Backend::Etcd);
+        assert_eq!(parsed.options.storage.etcd.servers, ["https://a", "https://b", "c"]);
         for line in ["--etcd-servers=a --storage=memory", "--storage=memory --etcd-servers=a"] {
             assert_eq!(
                 refusal(line).unwrap(),

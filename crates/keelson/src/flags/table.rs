@@ -4,7 +4,9 @@
 use super::{Effect, Flag, Group, ValueType, etcd, value};
 use allocation::PortRange;
 
-use crate::options::{LogFormat, ServerOptions, Show, Storage};
+use storage::Backend;
+
+use crate::options::{LogFormat, ServerOptions, Show};
 use kinds::Privileged;
 use server::tls::{Oldest, Protocols};
 use std::num::NonZeroU32;
@@ -22,7 +24,7 @@ pub(super) const FLAGS: &[Flag] = &[
             if value.is_empty() {
                 return Err("a path is needed".into());
             }
-            options.data_dir = value.into();
+            options.storage.data_dir = value.into();
             Ok(())
         }),
     },
@@ -166,9 +168,9 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "Where objects are kept. embedded: in the data directory, durable; memory: nowhere, for tests and throw-away \
                servers. With --etcd-servers they are in etcd.",
         effect: Effect::Set(|options, value| {
-            options.storage = match value {
-                "embedded" => Storage::Embedded,
-                "memory" => Storage::Memory,
+            options.storage.backend = match value {
+                "embedded" => Backend::Embedded,
+                "memory" => Backend::Memory,
                 _ => return Err("neither embedded nor memory".into()),
             };
             Ok(())
@@ -181,7 +183,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The URLs of the etcd servers that keep the objects, in place of the data directory. Several servers of this API, \
                kube-apiserver among them, can use the same ones.",
-        effect: Effect::Set(|options, value| add(&mut options.etcd.servers, value)),
+        effect: Effect::Set(|options, value| add(&mut options.storage.etcd.servers, value)),
     },
     Flag {
         name: "etcd-servers-overrides",
@@ -191,7 +193,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "Resource types that other etcd servers keep: group/resource#servers, with semicolons between the URLs.",
         effect: Effect::Set(|options, value| {
             for text in value.split(',').filter(|text| !text.is_empty()) {
-                options.etcd.overrides.push(etcd::server_override(text)?);
+                options.storage.etcd.overrides.push(etcd::server_override(text)?);
             }
             Ok(())
         }),
@@ -203,7 +205,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "/registry",
         help: "What the keys of all objects in etcd begin with.",
         effect: Effect::Set(|options, value| {
-            options.etcd.prefix = value.to_owned();
+            options.storage.etcd.prefix = value.to_owned();
             Ok(())
         }),
     },
@@ -213,7 +215,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The authorities, in PEM, that sign the certificates of etcd servers.",
-        effect: Effect::Set(|options, value| optional(&mut options.etcd.ca_file, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.storage.etcd.ca_file, value)),
     },
     Flag {
         name: "etcd-certfile",
@@ -221,7 +223,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The client certificate for etcd servers, in PEM.",
-        effect: Effect::Set(|options, value| optional(&mut options.etcd.certificate_file, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.storage.etcd.certificate_file, value)),
     },
     Flag {
         name: "etcd-keyfile",
@@ -229,7 +231,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The key of that certificate, in PEM.",
-        effect: Effect::Set(|options, value| optional(&mut options.etcd.key_file, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.storage.etcd.key_file, value)),
     },
     Flag {
         name: "etcd-compaction-interval",
@@ -238,7 +240,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "5m0s",
         help: "How often history in etcd is given up, by one of the servers that share it; 0 for never.",
         effect: Effect::Set(|options, value| {
-            value::duration(value).map(|interval| options.etcd.compaction = interval)
+            value::duration(value).map(|interval| options.storage.etcd.compaction = interval)
         }),
     },
     Flag {
@@ -248,7 +250,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "2s",
         help: "How long a member of etcd may take to say that it works. One that does not is left for another, and /livez and /readyz tell it.",
         effect: Effect::Set(|options, value| {
-            value::duration(value).map(|timeout| options.etcd.health_timeout = timeout)
+            value::duration(value).map(|timeout| options.storage.etcd.health_timeout = timeout)
         }),
     },
     Flag {
@@ -259,7 +261,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "How long the same lease of etcd is given to further events.",
         effect: Effect::Set(|options, value| {
             let seconds = value.parse().map_err(|_| "not a number of seconds")?;
-            options.etcd.lease_reuse = Duration::from_secs(seconds);
+            options.storage.etcd.lease_reuse = Duration::from_secs(seconds);
             Ok(())
         }),
     },
@@ -283,7 +285,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "application/vnd.kubernetes.protobuf",
         help: "How objects of built-in kinds are written to etcd: application/vnd.kubernetes.protobuf or application/json. Both are read.",
         effect: Effect::Set(|options, value| {
-            options.etcd.media_type = etcd::media_type(value)?;
+            options.storage.etcd.media_type = etcd::media_type(value)?;
             Ok(())
         }),
     },
@@ -293,7 +295,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The file that says which resources are encrypted in the store, and with which keys or plugins.",
-        effect: Effect::Set(|options, value| optional(&mut options.encryption.config, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.storage.encryption.config, value)),
     },
     Flag {
         name: "encryption-provider-config-automatic-reload",
@@ -302,7 +304,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "false",
         help: "Whether that file is read again when it changes.",
         effect: Effect::Set(|options, value| {
-            value::switch(value).map(|reload| options.encryption.automatic_reload = reload)
+            value::switch(value).map(|reload| options.storage.encryption.automatic_reload = reload)
         }),
     },
     Flag {
@@ -316,7 +318,7 @@ pub(super) const FLAGS: &[Flag] = &[
             if retention.is_zero() {
                 return Err("some history is needed".into());
             }
-            options.retention = retention;
+            options.storage.retention = retention;
             Ok(())
         }),
     },
@@ -377,7 +379,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "How long events are kept after they were written last; 0 for as long as nobody deletes them.",
         effect: Effect::Set(|options, value| {
             // Whole seconds count, as in the reference.
-            options.event_ttl = Duration::from_secs(value::duration(value)?.as_secs());
+            options.storage.event_ttl = Duration::from_secs(value::duration(value)?.as_secs());
             Ok(())
         }),
     },

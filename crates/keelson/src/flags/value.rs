@@ -18,12 +18,8 @@ pub(super) fn check(kind: ValueType, value: &str) -> Result<(), String> {
 }
 
 /// Parses true and false in the spellings that the reference accepts.
-pub(crate) fn switch(value: &str) -> Result<bool, String> {
-    match value {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("neither true nor false".into()),
-    }
+pub(super) fn switch(value: &str) -> Result<bool, String> {
+    object::boolean::parse(value).ok_or_else(|| "neither true nor false".into())
 }
 
 /// A whole number.

@@ -9,12 +9,6 @@ use tasks::{
 };
 use testkit::Folder;
 
-#[test]
-fn history_retention_reaches_the_cache() {
-    let options = ServerOptions { retention: Duration::from_secs(7), ..ServerOptions::default() };
-    assert_eq!(cache_options(&options).log_retention, Duration::from_secs(7));
-}
-
 /// Tasks that cannot be met here. The announcement ends when the server is ready; the wait for the end of a namespace's objects runs only while
 /// finalizers hold them, and has a test of its own in `controllers`.
 const NOT_HERE: &[Name] = &[Name::Announcement, Name::NamespaceEmptied];

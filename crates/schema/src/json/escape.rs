@@ -15,6 +15,12 @@ pub fn string(text: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
+/// Some texts as a JSON list.
+pub fn string_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(string).collect();
+    format!("[{}]", texts.join(","))
+}
+
 /// Writes `text` between quotes.
 #[inline]
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {

@@ -10,7 +10,7 @@ mod scan;
 pub use decode::{decode, decode_part, decode_shape};
 pub use document::{Entry, Node, text};
 pub use encode::{encode, encode_shape};
-pub use escape::string;
+pub use escape::{string, string_list};
 pub use indent::{Indenter, compact, indent};
 
 pub(crate) use decode::{check, utf8};

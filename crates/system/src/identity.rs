@@ -1,0 +1,174 @@
+//! The identity leases of servers: that of this server, and those of servers that are gone.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use object::duration::Duration;
+use object::time::MicroTime;
+use registry::{Address, Client, DeleteOptions};
+use schema::status::Reason;
+use schema::view::View as _;
+use schema::views::coordination::v1::Lease;
+use schema::{Status, json};
+
+use super::Boot;
+
+const LEASES: Address<'static> = Address::v1("coordination.k8s.io", "leases", "kube-system");
+/// The label of the leases of servers, and its value.
+const LABEL: &str = "apiserver.kubernetes.io/identity";
+const COMPONENT: &str = "kube-apiserver";
+/// The duration of a lease.
+const SECONDS: i64 = 3600;
+
+/// The identity of this server among others on the same store.
+pub(super) struct Identity {
+    host: String,
+    lease: String,
+    holder: String,
+}
+
+impl Identity {
+    /// The lease name is derived from the host's name, the holder also has a random part for each run.
+    pub(super) fn new() -> Self {
+        let host = host_name();
+        let lease = format!(
+            "apiserver-{}",
+            base32(digest(&SHA256, host.as_bytes()).as_ref().get(..16).unwrap_or_default())
+        );
+        let mut random = [0_u8; 16];
+        let _ = aws_lc_rs::rand::fill(&mut random);
+        let run: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { host, holder: format!("{lease}_{run}"), lease }
+    }
+}
+
+/// The name of this host.
+pub fn host_name() -> String {
+    nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
+}
+
+/// Base32 in lower case without padding, which is valid in a name.
+fn base32(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut out = String::new();
+    let (mut held, mut bits) = (0_u32, 0);
+    for byte in bytes {
+        held = held << 8 | u32::from(*byte);
+        bits += 8;
+        while bits >= 5 {
+            bits -= 5;
+            out.push(letter(ALPHABET, held >> bits));
+        }
+    }
+    if bits > 0 {
+        out.push(letter(ALPHABET, held << (5 - bits)));
+    }
+    out
+}
+
+fn letter(alphabet: &[u8], bits: u32) -> char {
+    char::from(alphabet.get((bits & 31) as usize).copied().unwrap_or(b'a'))
+}
+
+impl Boot<'_> {
+    /// Makes or renews the lease of this server.
+    pub(super) async fn renew_identity(&self) -> Result<(), Status> {
+        let Identity { host, lease, holder } = &self.identity;
+        let text = format!(
+            r#"{{"metadata":{{"name":"{lease}","labels":{{"{LABEL}":"{COMPONENT}",
+            "kubernetes.io/hostname":{host}}}}},"spec":{{"holderIdentity":"{holder}","leaseDurationSeconds":{SECONDS},
+            "renewTime":"{now}"}}}}"#,
+            host = json::string(host),
+            now = MicroTime::now(),
+        );
+        self.apply(LEASES, &text, &["spec"]).await
+    }
+}
+
+/// Removes the leases of servers that have not renewed them in time.
+pub(super) async fn remove_expired(client: &Client) -> Result<(), Status> {
+    if !client.serves(LEASES) {
+        return Ok(());
+    }
+    for entry in client.list(LEASES).await?.objects {
+        if !entry.labels().any(|label| label == (LABEL, COMPONENT)) {
+            continue;
+        }
+        let address = LEASES.named(entry.name());
+        let removed = async {
+            let lease = client.get(address).await?;
+            if !lease.as_map().is_some_and(|lease| is_expired(Lease::of(lease))) {
+                return Ok(());
+            }
+            let version = entry.mod_revision().0.to_string();
+            let options = DeleteOptions { resource_version: Some(version), ..DeleteOptions::default() };
+            client.delete(address, &options).await
+        };
+        match removed.await {
+            // Another server removed it, or its own has renewed it.
+            Err(error) if matches!(error.reason, Reason::NotFound | Reason::Conflict) => {}
+            outcome => outcome?,
+        }
+    }
+    Ok(())
+}
+
+fn is_expired(lease: Lease<'_>) -> bool {
+    let renewed = lease.spec().renew_time().and_then(|text| text.parse::<MicroTime>().ok());
+    let seconds = lease.spec().lease_duration_seconds().map(Duration::from_secs);
+    let end = renewed.zip(seconds).and_then(|(renewed, span)| renewed.checked_add(span));
+    end.is_none_or(|end| end < MicroTime::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn base32_is_lower_case_without_padding() {
+        for (text, encoded) in
+            [("", ""), ("f", "my"), ("fo", "mzxq"), ("foo", "mzxw6"), ("foobar", "mzxw6ytboi")]
+        {
+            assert_eq!(base32(text.as_bytes()), encoded);
+        }
+    }
+
+    #[tokio::test]
+    async fn leases_of_servers_that_are_gone_are_removed() {
+        let store = Arc::new(store::memory::Memory::default());
+        let cache = cache::Cache::open(store, registry::specs().unwrap(), cache::CacheOptions::default());
+        let cache = Arc::new(cache.await.unwrap());
+        let config = registry::Config::new(&cache).unwrap();
+        let registry = Arc::new(registry::Registry::new(cache.clone(), config).unwrap());
+        let client = Client::new(registry, auth::SystemIdentity::ApiServer, "test");
+        let namespaces = Address::core("namespaces", "");
+        let system = client.decode(namespaces, r#"{"metadata":{"name":"kube-system"}}"#).unwrap();
+        client.create(namespaces, system).await.unwrap();
+        let now = MicroTime::now();
+        let ago = |seconds| MicroTime::from_unix(now.unix() - seconds, 0);
+        let spec = |seconds| format!(r#""leaseDurationSeconds":3600,"renewTime":"{}""#, ago(seconds));
+        for (name, component, spec) in [
+            ("here", COMPONENT, spec(3000)),
+            ("gone", COMPONENT, spec(3700)),
+            ("invalid", COMPONENT, String::new()),
+            ("other", "other-server", spec(3700)),
+        ] {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}","labels":{{"{LABEL}":"{component}"}}}},"spec":{{{spec}}}}}"#
+            );
+            client.create(LEASES, client.decode(LEASES, &text).unwrap()).await.unwrap();
+        }
+        remove_expired(&client).await.unwrap();
+        let leases = cache.resource("leases.coordination.k8s.io").unwrap();
+        let is_there = |name: &&str| leases.lookup("kube-system", name).unwrap().is_some();
+        let left: Vec<&str> = ["here", "gone", "invalid", "other"].into_iter().filter(is_there).collect();
+        assert_eq!(left, ["here", "other"]);
+    }
+
+    #[test]
+    fn lease_name_is_stable_and_holder_differs_between_runs() {
+        let (one, other) = (Identity::new(), Identity::new());
+        assert_eq!(one.lease, other.lease);
+        assert_eq!(one.lease.len(), "apiserver-".len() + 26);
+        assert_ne!(one.holder, other.holder);
+    }
+}
