@@ -16,6 +16,7 @@
 
 mod attributes;
 mod chain;
+pub mod config;
 mod known;
 mod managed_fields;
 pub mod plugins;

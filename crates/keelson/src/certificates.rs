@@ -155,7 +155,7 @@ impl Certificates {
         let given = options.signing.certificate.clone().zip(options.signing.key.clone());
         let authority = match given {
             Some((certificate, key)) => ClusterAuthority::Given(Files { certificate, key }),
-            None if options.client_ca_file.is_some() => return Ok(None),
+            None if options.access.client_ca_file.is_some() => return Ok(None),
             None => ClusterAuthority::Own(self.own.clone()),
         };
         authority.signer()?;

@@ -180,10 +180,12 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     let options = &mut parsed.options;
     let resolved = gates::resolve(&options.feature_gates).map_err(Error::Refused)?;
     options.gates = resolved.gates;
+    options.admission.settings.gates = resolved.gates.admission;
+    options.access.anonymous_is_fixed = !resolved.gates.anonymous_config;
     parsed.warnings = resolved.warnings;
     let selection = options.runtime_config.resolve(options.priority_and_fairness);
     options.selection = selection.map_err(Error::Refused)?;
-    let warnings = service_accounts::check(&options.service_accounts).map_err(Error::Refused)?;
+    let warnings = service_accounts::check(&options.access.service_accounts).map_err(Error::Refused)?;
     parsed.warnings.extend(warnings);
     oidc::check(options).map_err(Error::Refused)?;
     etcd::check(options).map_err(Error::Refused)?;
@@ -298,8 +300,8 @@ pub(crate) const FOR_OPERATIONS: operations::ServerFlags = operations::ServerFla
     parse: |arguments| {
         let options = parse(arguments).map_err(|error| error.to_string())?.options;
         Ok(operations::OperationOptions {
-            issuers: options.service_accounts.issuers(),
-            has_signing_key_file: options.service_accounts.signing_key_file.is_some(),
+            issuers: options.access.service_accounts.issuers(),
+            has_signing_key_file: options.access.service_accounts.signing_key_file.is_some(),
             privileged: options.privileged,
             storage: options.storage,
         })

@@ -16,7 +16,6 @@ use server::health::{Check, Checks, Duplicate, Endpoint};
 use store::{Health, Unreadable};
 use tasks::Counts;
 
-use crate::logging;
 use system::Hooks;
 
 /// The post-start hooks of the reference, in its order.
@@ -76,7 +75,10 @@ pub(crate) fn checks(
         let failing = tasks::failing(Counts::Live);
         async move { failing.first().map_or(Ok(()), |task| Err(task.clone())) }
     }))?;
-    checks.add(logging::check())?;
+    checks.add(Check::new("log", Endpoint::ALL, || {
+        let failed = logging::is_failing();
+        async move { if failed { Err("log lines cannot be written".into()) } else { Ok(()) } }
+    }))?;
     checks.add(store("etcd", Endpoint::ALL, registry))?;
     checks.add(store("etcd-readiness", Endpoint::READY, registry))?;
     if let Some(plugins) = encrypted.plugins {

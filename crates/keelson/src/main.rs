@@ -1,18 +1,10 @@
 //! The binary: flags, start and stop. Everything it serves comes from other crates.
 
-mod authentication;
-mod authorization;
 mod certificates;
-mod components;
 mod flags;
 mod health;
-mod kubeconfig;
 mod kubelets;
-mod logging;
-mod oidc;
 mod options;
-mod plugins;
-mod reload;
 mod run;
 mod service_accounts;
 
@@ -34,7 +26,7 @@ fn main() -> ExitCode {
     if let Some((command, rest)) = arguments.split_first() {
         if command == "kubeconfig" {
             storage::make_private();
-            return kubeconfig::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
+            return operations::kubeconfig::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
         }
         if let Some(command) = operations::Command::named(command) {
             storage::make_private();

@@ -24,20 +24,18 @@ use server::{Lifecycle, Limits, Phase, Server, StartError};
 use storage::control::{self, Control};
 use storage::{DataDir, Stores, data_dir};
 use store::Revision;
-use system::{Hooks, Peers, ServiceOptions, SystemValues};
+use system::{Hooks, LocalComponents, Peers, ServiceOptions, SystemValues};
 use tasks::{Name, Task};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
-use crate::authentication::{self, AuthorityFiles};
-use crate::authorization;
 use crate::certificates::{self, Certificates, FurtherNames};
-use crate::components::LocalComponents;
 use crate::health;
 use crate::kubelets;
-use crate::options::{LogFormat, ServerOptions};
-use crate::plugins;
+use crate::options::ServerOptions;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
+use access::authentication::{self, AuthorityFiles, OwnCredentials};
+use access::authorization;
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
@@ -66,7 +64,9 @@ pub(crate) enum Error {
     #[error(transparent)]
     Health(#[from] Duplicate),
     #[error(transparent)]
-    Authentication(#[from] authentication::Error),
+    Access(#[from] access::Error),
+    #[error(transparent)]
+    Admission(#[from] admission::config::Error),
     #[error(transparent)]
     Storage(#[from] storage::Error),
     #[error(transparent)]
@@ -125,10 +125,11 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     let records = SharedRecords::new(options, &stores, addresses.advertised)?;
     let last_uses = LastUses::default();
     let tokens = service_accounts.authenticator(options, &cache, last_uses.clone())?;
-    let files = AuthorityFiles::read(options)?;
+    let files = AuthorityFiles::read(&options.access)?;
     let backends = kubelets::backends(&options.kubelets)?;
-    let authenticators = authentication::authenticators(options, &files, &loaded, &cache, tokens)?;
-    let shared = plugins::shared(options, &cache)?;
+    let own = OwnCredentials { client_authority: &loaded.client_authority, admin_token: &loaded.token.0 };
+    let authenticators = authentication::authenticators(&options.access, &files, own, &cache, tokens)?;
+    let shared = admission::config::shared(&options.admission, &cache)?;
     let services = services(options, &cache, records.ports)?;
     let handled =
         Handled::new(&cache).ok_or_else(|| registry::Error::Missing(definitions::RESOURCE.into()))?;
@@ -155,7 +156,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     let tls = identity.server_config(&TlsConfig {
         oldest: options.oldest_tls,
         protocols: options.protocols,
-        client_authorities: authentication::announced_authorities(options, &loaded.client_authority),
+        client_authorities: authentication::announced_authorities(&options.access, &loaded.client_authority),
     })?;
     let (authority, authority_receiver) = watch::channel(Arc::from(loaded.authority.as_str()));
     keep_certificates(identity, &certificates, authority);
@@ -174,7 +175,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         port: server.address().port(),
         services: options.services,
         client_authority: files.client_authorities(&loaded.client_authority),
-        proxy: files.proxy_info(&options.proxy),
+        proxy: files.proxy_info(&options.access.proxy),
         priority_and_fairness: options.priority_and_fairness,
         cluster_info: cluster_info(options, &certificates, &addresses.external, loaded.authority),
         peers: records.peers,
@@ -371,7 +372,12 @@ fn keep_system_objects(
 }
 
 /// Prints that the server is ready, as soon as it is.
-fn announce_when_ready(format: LogFormat, checks: Arc<Checks>, certificates: Certificates, begin: Instant) {
+fn announce_when_ready(
+    format: logging::Format,
+    checks: Arc<Checks>,
+    certificates: Certificates,
+    begin: Instant,
+) {
     keep(Name::Announcement, move || {
         let (checks, certificates) = (checks.clone(), certificates.clone());
         async move {
@@ -438,7 +444,7 @@ fn registry(
     hooks: WriteHooks,
 ) -> Result<Registry, Error> {
     let rbac = authorization::rbac(&cache)?;
-    let authorizer = authorization::authorizer(options, &cache, &rbac)?;
+    let authorizer = authorization::authorizer(&options.access, &cache, &rbac)?;
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
@@ -449,7 +455,7 @@ fn registry(
         tokens: Some(tokens),
         components: Some(Arc::new(LocalComponents::new(&cache))),
         kubelets: kubelets::addresses(&options.kubelets),
-        admission: plugins::chain(options, &cache, &authorizer, shared)?,
+        admission: admission::config::chain(&options.admission, &cache, &authorizer, shared)?,
         authorizer,
         hooks: Escalation::add_to(hooks, &rbac),
     };
@@ -541,13 +547,13 @@ fn stop_on_signals(lifecycle: &Lifecycle) -> Result<(), Error> {
 }
 
 /// Prints that the server is ready, and what to do next.
-fn announce(format: LogFormat, url: &str, kubeconfig: &Path, after: Duration) {
+fn announce(format: logging::Format, url: &str, kubeconfig: &Path, after: Duration) {
     let milliseconds = after.as_secs_f64() * 1e3;
     match format {
-        LogFormat::Json => log::info!(
+        logging::Format::Json => log::info!(
             url, kubeconfig:% = kubeconfig.display(), milliseconds:% = format!("{milliseconds:.1}"); "ready"
         ),
-        LogFormat::Text => {
+        logging::Format::Text => {
             let kubeconfig = kubeconfig.display();
             // The server runs on if standard output is closed.
             let _ = writeln!(

@@ -46,7 +46,7 @@ impl ServiceAccounts {
         certificates: &Certificates,
         external: &str,
     ) -> Result<Self, Error> {
-        let given = &options.service_accounts;
+        let given = &options.access.service_accounts;
         let key = match &given.signing_key_file {
             Some(path) => {
                 let key = SigningKey::from_pem(&read(path)?);
@@ -70,7 +70,7 @@ impl ServiceAccounts {
         let longest = i64::try_from(given.longest.as_secs()).ok().filter(|seconds| *seconds > 0);
         let issuing = TokenIssuing {
             issuer: Issuer { name, key },
-            audiences: options.audiences(),
+            audiences: options.access.audiences(),
             longest,
             extends: given.extends,
             discovery: discovery.ok(),
@@ -86,10 +86,10 @@ impl ServiceAccounts {
         last_uses: LastUses,
     ) -> Result<ServiceAccountTokens, Error> {
         let settings = TokenSettings {
-            issuers: options.service_accounts.issuers(),
+            issuers: options.access.service_accounts.issuers(),
             keys: self.keys.clone(),
-            audiences: options.audiences(),
-            lookup: options.service_accounts.lookup,
+            audiences: options.access.audiences(),
+            lookup: options.access.service_accounts.lookup,
             on_legacy_use: Box::new(move |used| last_uses.note(used)),
         };
         Ok(ServiceAccountTokens::new(settings, Objects::of(cache).ok_or(Error::Missing)?))

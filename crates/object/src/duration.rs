@@ -236,9 +236,39 @@ fn fraction_of(digits: &str, unit: u64) -> u64 {
     (number as f64 * (unit as f64 / scale)) as u64
 }
 
+/// Parses a length of time such as `1h30m`, `1.5s`, `250ms` or `0`; the error says what is expected.
+pub fn not_negative(text: &str) -> Result<std::time::Duration, String> {
+    let read: Duration = text.parse().map_err(|_| "not a duration such as 30s, 1m30s or 250ms")?;
+    let nanoseconds = u64::try_from(read.as_nanos()).map_err(|_| "a duration cannot be negative here")?;
+    Ok(std::time::Duration::from_nanos(nanoseconds))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_sums_of_numbers_with_units() {
+        for (text, milliseconds) in [
+            ("0", 0),
+            ("0s", 0),
+            ("30s", 30_000),
+            ("1m30s", 90_000),
+            ("1.5h", 5_400_000),
+            ("250ms", 250),
+            (".5s", 500),
+        ] {
+            assert_eq!(not_negative(text), Ok(std::time::Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "5", "s", "1x", "1..5s", "1e3s", "ten", "99999999999999999999h"] {
+            assert_eq!(
+                not_negative(text),
+                Err("not a duration such as 30s, 1m30s or 250ms".into()),
+                "{text}"
+            );
+        }
+        assert_eq!(not_negative("-1s"), Err("a duration cannot be negative here".into()));
+    }
 
     #[test]
     fn spans_convert_to_the_standard_library_and_back() {

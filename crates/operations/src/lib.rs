@@ -9,6 +9,7 @@ mod arguments;
 mod backup;
 mod contents;
 mod doctor;
+pub mod kubeconfig;
 mod migrate;
 mod progress;
 mod renew;

@@ -9,6 +9,7 @@
 
 mod api_services;
 mod authentication_info;
+mod components;
 mod flow_control;
 mod flow_schemas;
 mod identity;
@@ -34,6 +35,7 @@ use tasks::{Ended, Name, Task};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+pub use self::components::LocalComponents;
 use self::identity::Identity;
 pub use self::identity::host_name;
 pub use self::options::ServiceOptions;

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use object::quote::quote;
 
-use crate::options::AdmissionOptions;
-use crate::plugins::is_known;
+use admission::config::{AdmissionOptions, is_known};
 
 /// Refuses plugins that do not exist, and flags that contradict each other.
 pub(super) fn check(options: &AdmissionOptions) -> Result<(), String> {

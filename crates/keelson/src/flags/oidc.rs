@@ -1,14 +1,16 @@
 //! The rules of the flags `--oidc-*` and `--authentication-config`, with the texts of the reference.
 
-use crate::options::{OidcOptions, ServerOptions};
+use access::OidcOptions;
+
+use crate::options::ServerOptions;
 
 /// Refuses flags that contradict each other.
 pub(super) fn check(options: &ServerOptions) -> Result<(), String> {
-    let oidc = &options.oidc;
+    let oidc = &options.access.oidc;
     let is_given = *oidc != OidcOptions::default();
     let is_set = |value: &Option<String>| value.as_ref().is_some_and(|value| !value.is_empty());
     let mut errors = Vec::new();
-    if options.authentication_config.is_none() {
+    if options.access.authentication_config.is_none() {
         if is_given && !(is_set(&oidc.issuer_url) && is_set(&oidc.client_id)) {
             errors.push(
                 "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
@@ -72,7 +74,7 @@ mod tests {
                 .chain(["--oidc-issuer-url=https://x", "--oidc-client-id=c"])
                 .map(str::to_owned),
         );
-        let pairs = parsed.unwrap().options.oidc.required_claims;
+        let pairs = parsed.unwrap().options.access.oidc.required_claims;
         assert_eq!(pairs, [("a".to_owned(), "b=c,d".to_owned()), ("x".to_owned(), "2".to_owned())]);
         let malformed = refusal("--oidc-required-claim=a").unwrap();
         assert!(malformed.ends_with("malformed pair, expect string=string"), "{malformed}");

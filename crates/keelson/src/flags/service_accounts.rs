@@ -5,7 +5,7 @@ use std::time::Duration;
 use auth::config::url_fault;
 use object::quote::quote;
 
-use crate::options::ServiceAccountOptions;
+use access::ServiceAccountOptions;
 
 /// A shorter limit makes no sense for the tokens of pods, which ask for this much.
 const EXTENDED_LIFETIME_ASKED: u64 = 60 * 60 + 7;

@@ -6,7 +6,7 @@ use allocation::PortRange;
 
 use storage::Backend;
 
-use crate::options::{LogFormat, ServerOptions, Show};
+use crate::options::{ServerOptions, Show};
 use kinds::Privileged;
 use server::tls::{Oldest, Protocols};
 use std::num::NonZeroU32;
@@ -130,7 +130,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "How long everything is still served after the first signal to stop, with /readyz failing, so that load \
                balancers can look elsewhere.",
         effect: Effect::Set(|options, value| {
-            value::duration(value).map(|delay| options.shutdown_delay = delay)
+            object::duration::not_negative(value).map(|delay| options.shutdown_delay = delay)
         }),
     },
     Flag {
@@ -141,8 +141,8 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "text: one readable line an event; json: one object a line, for machines. Both go to standard error.",
         effect: Effect::Set(|options, value| {
             options.log_format = match value {
-                "text" => LogFormat::Text,
-                "json" => LogFormat::Json,
+                "text" => logging::Format::Text,
+                "json" => logging::Format::Json,
                 _ => return Err("neither text nor json".into()),
             };
             Ok(())
@@ -240,7 +240,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "5m0s",
         help: "How often history in etcd is given up, by one of the servers that share it; 0 for never.",
         effect: Effect::Set(|options, value| {
-            value::duration(value).map(|interval| options.storage.etcd.compaction = interval)
+            object::duration::not_negative(value).map(|interval| options.storage.etcd.compaction = interval)
         }),
     },
     Flag {
@@ -250,7 +250,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "2s",
         help: "How long a member of etcd may take to say that it works. One that does not is left for another, and /livez and /readyz tell it.",
         effect: Effect::Set(|options, value| {
-            value::duration(value).map(|timeout| options.storage.etcd.health_timeout = timeout)
+            object::duration::not_negative(value).map(|timeout| options.storage.etcd.health_timeout = timeout)
         }),
     },
     Flag {
@@ -314,7 +314,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "5m0s",
         help: "How long changes are kept, so that watches and continued lists can go on from an earlier state.",
         effect: Effect::Set(|options, value| {
-            let retention = value::duration(value)?;
+            let retention = object::duration::not_negative(value)?;
             if retention.is_zero() {
                 return Err("some history is needed".into());
             }
@@ -363,7 +363,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "8760h0m0s",
         help: "The longest time that a signed certificate is valid. Requests may ask for less.",
         effect: Effect::Set(|options, value| {
-            let duration = value::duration(value)?;
+            let duration = object::duration::not_negative(value)?;
             if duration.is_zero() {
                 return Err("certificates have to be valid for some time".into());
             }
@@ -379,7 +379,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "How long events are kept after they were written last; 0 for as long as nobody deletes them.",
         effect: Effect::Set(|options, value| {
             // Whole seconds count, as in the reference.
-            options.storage.event_ttl = Duration::from_secs(value::duration(value)?.as_secs());
+            options.storage.event_ttl = Duration::from_secs(object::duration::not_negative(value)?.as_secs());
             Ok(())
         }),
     },
@@ -409,7 +409,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "1m0s",
         help: "How long a request may take that is not a watch, until the end of its response.",
         effect: Effect::Set(|options, value| {
-            value::duration(value).map(|timeout| options.request_timeout = timeout)
+            object::duration::not_negative(value).map(|timeout| options.request_timeout = timeout)
         }),
     },
     Flag {
@@ -419,7 +419,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "30s",
         help: "How long a client may leave a response waiting that it does not read, a watch included, until the response is cut off.",
         effect: Effect::Set(|options, value| {
-            let stall = value::duration(value)?;
+            let stall = object::duration::not_negative(value)?;
             if stall.is_zero() {
                 return Err("some time is needed".into());
             }
@@ -560,7 +560,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Authorities, in PEM, whose client certificates are taken for what they say, beside that of the data directory: \
                the common name is the user, the organizations are its groups.",
-        effect: Effect::Set(|options, value| optional(&mut options.client_ca_file, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.access.client_ca_file, value)),
     },
     Flag {
         name: "token-auth-file",
@@ -568,7 +568,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "Static tokens: lines of token, user name, user uid, and, in quotes, groups. Read once, at start.",
-        effect: Effect::Set(|options, value| optional(&mut options.token_auth_file, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.access.token_auth_file, value)),
     },
     Flag {
         name: "authentication-token-webhook-config-file",
@@ -576,7 +576,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The kubeconfig of a server that knows tokens. It is asked for each token that is not one of this server.",
-        effect: Effect::Set(|options, value| optional(&mut options.token_webhook.config_file, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.access.token_webhook.config_file, value)),
     },
     Flag {
         name: "authentication-token-webhook-version",
@@ -585,7 +585,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "v1beta1",
         help: "The version of the reviews that this server is sent: v1 or v1beta1.",
         effect: Effect::Set(|options, value| {
-            options.token_webhook.version = value.to_owned();
+            options.access.token_webhook.version = value.to_owned();
             Ok(())
         }),
     },
@@ -596,7 +596,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "2m0s",
         help: "How long its answers are kept.",
         effect: Effect::Set(|options, value| {
-            options.token_webhook.cache_ttl = value::duration(value)?;
+            options.access.token_webhook.cache_ttl = object::duration::not_negative(value)?;
             Ok(())
         }),
     },
@@ -608,7 +608,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "Lets requests without credentials in, as the user system:anonymous of the group system:unauthenticated. Not with \
                the mode AlwaysAllow.",
         effect: Effect::Set(|options, value| {
-            options.anonymous = Some(value::switch(value)?);
+            options.access.anonymous = Some(value::switch(value)?);
             Ok(())
         }),
     },
@@ -619,7 +619,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The names under which this server accepts tokens: a token that is for none of them is refused. Without it, the \
                issuers of service account tokens.",
-        effect: Effect::Set(|options, value| add(&mut options.audiences, value)),
+        effect: Effect::Set(|options, value| add(&mut options.access.audiences, value)),
     },
     Flag {
         name: "authentication-config",
@@ -628,7 +628,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "A file with an AuthenticationConfiguration: issuers of tokens, and which requests may be anonymous. Read again when it \
                changes. Not with --oidc-*.",
-        effect: Effect::Set(|options, value| optional(&mut options.authentication_config, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.access.authentication_config, value)),
     },
     Flag {
         name: "oidc-issuer-url",
@@ -637,7 +637,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The HTTPS address of an OpenID issuer, whose tokens are accepted.",
         effect: Effect::Set(|options, value| {
-            options.oidc.issuer_url = Some(value.to_owned());
+            options.access.oidc.issuer_url = Some(value.to_owned());
             Ok(())
         }),
     },
@@ -648,7 +648,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The audience that tokens of the OpenID issuer have to be for. Needed with --oidc-issuer-url.",
         effect: Effect::Set(|options, value| {
-            options.oidc.client_id = Some(value.to_owned());
+            options.access.oidc.client_id = Some(value.to_owned());
             Ok(())
         }),
     },
@@ -659,7 +659,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The authorities of the server of the OpenID issuer; without it those of the host.",
         effect: Effect::Set(|options, value| {
-            options.oidc.ca_file = Some(value.into());
+            options.access.oidc.ca_file = Some(value.into());
             Ok(())
         }),
     },
@@ -670,7 +670,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "sub",
         help: "The claim that is the name of the user.",
         effect: Effect::Set(|options, value| {
-            options.oidc.username_claim = Some(value.to_owned());
+            options.access.oidc.username_claim = Some(value.to_owned());
             Ok(())
         }),
     },
@@ -681,7 +681,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "What is put before names of users, - for nothing. Without it the issuer and #, except before claims email.",
         effect: Effect::Set(|options, value| {
-            options.oidc.username_prefix = Some(value.to_owned());
+            options.access.oidc.username_prefix = Some(value.to_owned());
             Ok(())
         }),
     },
@@ -692,7 +692,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The claim that has the groups of the user: a text or a list of texts.",
         effect: Effect::Set(|options, value| {
-            options.oidc.groups_claim = Some(value.to_owned());
+            options.access.oidc.groups_claim = Some(value.to_owned());
             Ok(())
         }),
     },
@@ -703,7 +703,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "What is put before names of groups.",
         effect: Effect::Set(|options, value| {
-            options.oidc.groups_prefix = Some(value.to_owned());
+            options.access.oidc.groups_prefix = Some(value.to_owned());
             Ok(())
         }),
     },
@@ -716,8 +716,8 @@ pub(super) const FLAGS: &[Flag] = &[
         effect: Effect::Set(|options, value| {
             let (name, text) = value.split_once('=').ok_or("malformed pair, expect string=string")?;
             let (name, text) = (name.trim().to_owned(), text.trim().to_owned());
-            options.oidc.required_claims.retain(|(before, _)| *before != name);
-            options.oidc.required_claims.push((name, text));
+            options.access.oidc.required_claims.retain(|(before, _)| *before != name);
+            options.access.oidc.required_claims.push((name, text));
             Ok(())
         }),
     },
@@ -728,7 +728,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "RS256",
         help: "How tokens may be signed: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512.",
         effect: Effect::Set(|options, value| {
-            let all = options.oidc.signing_algs.get_or_insert_default();
+            let all = options.access.oidc.signing_algs.get_or_insert_default();
             add(all, value)
         }),
     },
@@ -739,7 +739,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Accepts the tokens in Secrets of the type bootstrap.kubernetes.io/token in kube-system, by which nodes join.",
         effect: Effect::Set(|options, value| {
-            options.bootstrap_tokens = value::switch(value)?;
+            options.access.bootstrap_tokens = value::switch(value)?;
             Ok(())
         }),
     },
@@ -751,7 +751,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "The issuer of service account tokens, an https URL. Given several times, the first issues tokens and all are \
                accepted. Without it, https://kubernetes.default.svc.cluster.local.",
         effect: Effect::Set(|options, value| {
-            options.service_accounts.issuers.push(value.to_owned());
+            options.access.service_accounts.issuers.push(value.to_owned());
             Ok(())
         }),
     },
@@ -763,7 +763,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "Keys, in PEM, that service account tokens are verified with: RSA or ECDSA, private or public. May be given \
                several times. Without it, the key that signs them.",
         effect: Effect::Set(|options, value| {
-            options.service_accounts.key_files.push(value.into());
+            options.access.service_accounts.key_files.push(value.into());
             Ok(())
         }),
     },
@@ -774,7 +774,9 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The private key, in PEM, that signs service account tokens: RSA or ECDSA. Without it, one is made in the data \
                directory.",
-        effect: Effect::Set(|options, value| optional(&mut options.service_accounts.signing_key_file, value)),
+        effect: Effect::Set(|options, value| {
+            optional(&mut options.access.service_accounts.signing_key_file, value)
+        }),
     },
     Flag {
         name: "service-account-signing-endpoint",
@@ -783,7 +785,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The socket of an external signer. Refused, as with the reference without its alpha feature gate.",
         effect: Effect::Set(|options, value| {
-            options.service_accounts.signing_endpoint = (!value.is_empty()).then(|| value.to_owned());
+            options.access.service_accounts.signing_endpoint = (!value.is_empty()).then(|| value.to_owned());
             Ok(())
         }),
     },
@@ -794,7 +796,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "true",
         help: "Accepts the token of a Secret only while the Secret has it. Tokens of the TokenRequest API are always looked up.",
         effect: Effect::Set(|options, value| {
-            options.service_accounts.lookup = value::switch(value)?;
+            options.access.service_accounts.lookup = value::switch(value)?;
             Ok(())
         }),
     },
@@ -805,7 +807,8 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The longest time that a service account token may be valid: those that are asked for longer are shortened.",
         effect: Effect::Set(|options, value| {
-            value::duration(value).map(|longest| options.service_accounts.longest = longest)
+            object::duration::not_negative(value)
+                .map(|longest| options.access.service_accounts.longest = longest)
         }),
     },
     Flag {
@@ -815,7 +818,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "true",
         help: "Makes the tokens that every pod gets valid for a year, for old clients that do not read them again.",
         effect: Effect::Set(|options, value| {
-            options.service_accounts.extends = value::switch(value)?;
+            options.access.service_accounts.extends = value::switch(value)?;
             Ok(())
         }),
     },
@@ -826,7 +829,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Where others find the keys of service account tokens, in the document of the issuer. Without it, at this server.",
         effect: Effect::Set(|options, value| {
-            options.service_accounts.jwks_uri = (!value.is_empty()).then(|| value.to_owned());
+            options.access.service_accounts.jwks_uri = (!value.is_empty()).then(|| value.to_owned());
             Ok(())
         }),
     },
@@ -979,7 +982,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Duration,
         default: "5s",
         help: "Accepted, without an effect, as in the reference: a stream ends with its client or its kubelet.",
-        effect: Effect::Set(|_, value| value::duration(value).map(drop)),
+        effect: Effect::Set(|_, value| object::duration::not_negative(value).map(drop)),
     },
     Flag {
         name: "requestheader-client-ca-file",
@@ -988,7 +991,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Authorities, in PEM, of authenticating proxies: a client with a certificate of one of them says in headers who \
                its user is.",
-        effect: Effect::Set(|options, value| optional(&mut options.proxy.client_ca_file, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.access.proxy.client_ca_file, value)),
     },
     Flag {
         name: "requestheader-allowed-names",
@@ -996,7 +999,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::List,
         default: "",
         help: "The common names that the certificates of such proxies may have; empty for any.",
-        effect: Effect::Set(|options, value| add(&mut options.proxy.allowed_names, value)),
+        effect: Effect::Set(|options, value| add(&mut options.access.proxy.allowed_names, value)),
     },
     Flag {
         name: "requestheader-username-headers",
@@ -1004,7 +1007,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::List,
         default: "",
         help: "The headers of the user name, such as X-Remote-User: the first with a value counts.",
-        effect: Effect::Set(|options, value| add(&mut options.proxy.username_headers, value)),
+        effect: Effect::Set(|options, value| add(&mut options.access.proxy.username_headers, value)),
     },
     Flag {
         name: "requestheader-uid-headers",
@@ -1012,7 +1015,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::List,
         default: "",
         help: "The headers of the user's uid, such as X-Remote-Uid.",
-        effect: Effect::Set(|options, value| add(&mut options.proxy.uid_headers, value)),
+        effect: Effect::Set(|options, value| add(&mut options.access.proxy.uid_headers, value)),
     },
     Flag {
         name: "requestheader-group-headers",
@@ -1020,7 +1023,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::List,
         default: "",
         help: "The headers of groups, such as X-Remote-Group: all their values count.",
-        effect: Effect::Set(|options, value| add(&mut options.proxy.group_headers, value)),
+        effect: Effect::Set(|options, value| add(&mut options.access.proxy.group_headers, value)),
     },
     Flag {
         name: "requestheader-extra-headers-prefix",
@@ -1028,7 +1031,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::List,
         default: "",
         help: "The starts of headers of further attributes, such as X-Remote-Extra-.",
-        effect: Effect::Set(|options, value| add(&mut options.proxy.extra_prefixes, value)),
+        effect: Effect::Set(|options, value| add(&mut options.access.proxy.extra_prefixes, value)),
     },
     Flag {
         name: "authorization-mode",
@@ -1037,7 +1040,9 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "Node,RBAC",
         help: "What decides what users may do, in order: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node. The reference's \
                default is AlwaysAllow.",
-        effect: Effect::Set(|options, value| add(options.authorization.modes.get_or_insert_default(), value)),
+        effect: Effect::Set(|options, value| {
+            add(options.access.authorization.modes.get_or_insert_default(), value)
+        }),
     },
     Flag {
         name: "authorization-policy-file",
@@ -1045,7 +1050,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The policies of the mode ABAC: one JSON object in each line. Read once, at start.",
-        effect: Effect::Set(|options, value| optional(&mut options.authorization.policy_file, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.access.authorization.policy_file, value)),
     },
     Flag {
         name: "authorization-config",
@@ -1054,7 +1059,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "A file with an AuthorizationConfiguration: what decides what users may do, in order. Read again when it changes. \
                Not with --authorization-mode and --authorization-webhook-*.",
-        effect: Effect::Set(|options, value| optional(&mut options.authorization.config_file, value)),
+        effect: Effect::Set(|options, value| optional(&mut options.access.authorization.config_file, value)),
     },
     Flag {
         name: "authorization-webhook-config-file",
@@ -1062,7 +1067,9 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The kubeconfig of the server that decides with --authorization-mode=Webhook.",
-        effect: Effect::Set(|options, value| optional(&mut options.authorization.webhook.config_file, value)),
+        effect: Effect::Set(|options, value| {
+            optional(&mut options.access.authorization.webhook.config_file, value)
+        }),
     },
     Flag {
         name: "authorization-webhook-version",
@@ -1071,7 +1078,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "v1beta1",
         help: "The version of the reviews that this server is sent: v1 or v1beta1.",
         effect: Effect::Set(|options, value| {
-            options.authorization.webhook.version = Some(value.to_owned());
+            options.access.authorization.webhook.version = Some(value.to_owned());
             Ok(())
         }),
     },
@@ -1082,7 +1089,8 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "5m0s",
         help: "How long its answers that allow are kept.",
         effect: Effect::Set(|options, value| {
-            options.authorization.webhook.authorized_ttl = Some(value::duration(value)?);
+            options.access.authorization.webhook.authorized_ttl =
+                Some(object::duration::not_negative(value)?);
             Ok(())
         }),
     },
@@ -1093,7 +1101,8 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "30s",
         help: "How long its other answers are kept.",
         effect: Effect::Set(|options, value| {
-            options.authorization.webhook.unauthorized_ttl = Some(value::duration(value)?);
+            options.access.authorization.webhook.unauthorized_ttl =
+                Some(object::duration::not_negative(value)?);
             Ok(())
         }),
     },

@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use super::table::FLAGS;
 use super::*;
-use crate::options::{LogFormat, ServiceAccountOptions, Show};
+use access::{AccessOptions, ServiceAccountOptions};
+
+use crate::options::Show;
 
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
@@ -31,13 +33,16 @@ fn defaults_are_those_of_the_help() {
         // Of these it is known whether they were given.
         let expected = ServerOptions {
             streams: explicit.streams,
-            anonymous: explicit.anonymous,
-            authorization: explicit.authorization.clone(),
-            controllers: explicit.controllers.clone(),
-            service_accounts: ServiceAccountOptions {
-                issuers: explicit.service_accounts.issuers.clone(),
-                ..ServiceAccountOptions::default()
+            access: AccessOptions {
+                anonymous: explicit.access.anonymous,
+                authorization: explicit.access.authorization.clone(),
+                service_accounts: ServiceAccountOptions {
+                    issuers: explicit.access.service_accounts.issuers.clone(),
+                    ..ServiceAccountOptions::default()
+                },
+                ..AccessOptions::default()
             },
+            controllers: explicit.controllers.clone(),
             ..ServerOptions::default()
         };
         assert_eq!(explicit, expected, "the default of --{} in the table is the one in effect", flag.name);
@@ -58,7 +63,7 @@ fn flag_values_follow_an_equals_sign_or_a_space() {
         assert_eq!(options(line).verbosity, 4, "{line}");
     }
     assert_eq!(options("--shutdown-delay-duration 1m30s").shutdown_delay, Duration::from_secs(90));
-    assert_eq!(options("--logging-format=json").log_format, LogFormat::Json);
+    assert_eq!(options("--logging-format=json").log_format, logging::Format::Json);
 }
 
 #[test]
@@ -67,11 +72,11 @@ fn issuers_and_key_files_of_service_accounts_add_up() {
         "--service-account-issuer=https://a --service-account-issuer https://b --service-account-key-file x \
          --service-account-key-file y --service-account-signing-key-file z",
     );
-    assert_eq!(given.service_accounts.issuers(), ["https://a", "https://b"]);
-    assert_eq!(given.service_accounts.key_files.len(), 2);
-    assert_eq!(given.audiences(), ["https://a", "https://b"], "the issuers, if none are given");
-    assert_eq!(options("--api-audiences=a,b --api-audiences c").audiences(), ["a", "b", "c"]);
-    assert_eq!(options("").audiences(), ["https://kubernetes.default.svc.cluster.local"]);
+    assert_eq!(given.access.service_accounts.issuers(), ["https://a", "https://b"]);
+    assert_eq!(given.access.service_accounts.key_files.len(), 2);
+    assert_eq!(given.access.audiences(), ["https://a", "https://b"], "the issuers, if none are given");
+    assert_eq!(options("--api-audiences=a,b --api-audiences c").access.audiences(), ["a", "b", "c"]);
+    assert_eq!(options("").access.audiences(), ["https://kubernetes.default.svc.cluster.local"]);
     let refused = parse(words("--service-account-signing-endpoint /run/s.sock")).unwrap_err().to_string();
     assert!(refused.contains("ExternalServiceAccountTokenSigner"), "{refused}");
 }

@@ -1,7 +1,8 @@
 //! Reading the values of flags.
 
 use std::net::IpAddr;
-use std::time::Duration;
+
+use object::duration::not_negative;
 
 use super::ValueType;
 
@@ -11,7 +12,7 @@ pub(super) fn check(kind: ValueType, value: &str) -> Result<(), String> {
         ValueType::Switch => switch(value).map(drop),
         ValueType::Integer => integer(value).map(drop),
         ValueType::Float => value.parse::<f64>().map(drop).map_err(|_| "not a number".into()),
-        ValueType::Duration => duration(value).map(drop),
+        ValueType::Duration => not_negative(value).map(drop),
         ValueType::Address => address(value).map(drop),
         ValueType::Text | ValueType::List => Ok(()),
     }
@@ -32,14 +33,6 @@ pub(super) fn address(value: &str) -> Result<IpAddr, String> {
     value.trim().parse().map_err(|_| "not an IP address".into())
 }
 
-/// A length of time such as `1h30m`, `1.5s`, `250ms` or `0`; not negative.
-pub(crate) fn duration(value: &str) -> Result<Duration, String> {
-    let read: object::duration::Duration =
-        value.parse().map_err(|_| "not a duration such as 30s, 1m30s or 250ms")?;
-    let nanoseconds = u64::try_from(read.as_nanos()).map_err(|_| "a duration cannot be negative here")?;
-    Ok(Duration::from_nanos(nanoseconds))
-}
-
 /// True or false inside of a value, with the error of the reference.
 pub(super) fn parse_bool(value: &str) -> Result<bool, String> {
     let invalid = |_| format!("strconv.ParseBool: parsing {}: invalid syntax", object::quote::quote(value));
@@ -49,25 +42,6 @@ pub(super) fn parse_bool(value: &str) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_sums_of_numbers_with_units() {
-        for (text, milliseconds) in [
-            ("0", 0),
-            ("0s", 0),
-            ("30s", 30_000),
-            ("1m30s", 90_000),
-            ("1.5h", 5_400_000),
-            ("250ms", 250),
-            (".5s", 500),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
-        }
-        for text in ["", "5", "s", "1x", "1..5s", "1e3s", "ten", "99999999999999999999h"] {
-            assert_eq!(duration(text), Err("not a duration such as 30s, 1m30s or 250ms".into()), "{text}");
-        }
-        assert_eq!(duration("-1s"), Err("a duration cannot be negative here".into()));
-    }
 
     #[test]
     fn values_of_the_wrong_type_are_refused() {

@@ -17,8 +17,8 @@ use object::quote::quote;
 use outbound::Backoff;
 
 use crate::authentication::{Error, read};
-use crate::options::{AuthorizationOptions, AuthorizationWebhookOptions, ServerOptions};
 use crate::reload;
+use crate::{AccessOptions, AuthorizationOptions, AuthorizationWebhookOptions};
 
 /// The modes of authorization when none are given.
 const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];
@@ -27,11 +27,7 @@ const DEFAULT_MODES: [&str; 2] = ["Node", "RBAC"];
 const MODES: [&str; 6] = ["AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node"];
 
 /// The authorizer of `--authorization-config`, or of `--authorization-mode` and `--authorization-webhook-*`.
-pub(crate) fn authorizer(
-    options: &ServerOptions,
-    cache: &Cache,
-    rbac: &Arc<Rbac>,
-) -> Result<Authorizer, Error> {
+pub fn authorizer(options: &AccessOptions, cache: &Cache, rbac: &Arc<Rbac>) -> Result<Authorizer, Error> {
     let AuthorizationOptions { modes: given, config_file, webhook, .. } = &options.authorization;
     let mode = |mode: &str| authorize(mode, options, cache, rbac);
     let Some(path) = config_file else {
@@ -46,14 +42,14 @@ pub(crate) fn authorizer(
 }
 
 /// The modes of the flags.
-pub(crate) fn modes(options: &ServerOptions) -> impl Iterator<Item = &str> {
+pub fn modes(options: &AccessOptions) -> impl Iterator<Item = &str> {
     let given = options.authorization.modes.as_deref();
     let default = given.is_none().then_some(DEFAULT_MODES);
     given.into_iter().flatten().map(String::as_str).chain(default.into_iter().flatten())
 }
 
 /// The checks of the flags `--authorization-*`.
-fn check_modes(options: &ServerOptions) -> Result<(), Error> {
+fn check_modes(options: &AccessOptions) -> Result<(), Error> {
     let given: Vec<&str> = modes(options).collect();
     let AuthorizationOptions { policy_file, webhook, .. } = &options.authorization;
     let mut errors = Vec::new();
@@ -90,7 +86,7 @@ fn check_modes(options: &ServerOptions) -> Result<(), Error> {
 
 fn authorize(
     mode: &str,
-    options: &ServerOptions,
+    options: &AccessOptions,
     cache: &Cache,
     rbac: &Arc<Rbac>,
 ) -> Result<Arc<dyn Authorize>, Error> {
@@ -123,13 +119,13 @@ fn node(cache: &Cache) -> Result<Node, Error> {
 }
 
 /// The policies of `--authorization-policy-file`.
-fn abac(options: &ServerOptions) -> Result<Abac, Error> {
+fn abac(options: &AccessOptions) -> Result<Abac, Error> {
     let path = options.authorization.policy_file.clone().unwrap_or_default();
     Abac::parse(&read(&path)?).map_err(|cause| Error::Policies { path, cause })
 }
 
 /// Roles and bindings, which also bound what users may grant where they do not decide.
-pub(crate) fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
+pub fn rbac(cache: &Cache) -> Result<Arc<Rbac>, Error> {
     let of = |resource: &'static str| {
         cache.resource(&format!("{resource}.{}", auth::rbac::GROUP)).ok_or(Error::Missing(resource))
     };
@@ -197,22 +193,22 @@ mod tests {
 
     #[test]
     fn wrong_modes_are_all_named() {
-        let error = |options: &ServerOptions| check_modes(options).unwrap_err().to_string();
-        assert_eq!(error(&ServerOptions::with_modes(&[])), "at least one authorization-mode must be passed");
+        let error = |options: &AccessOptions| check_modes(options).unwrap_err().to_string();
+        assert_eq!(error(&AccessOptions::with_modes(&[])), "at least one authorization-mode must be passed");
         assert_eq!(
-            error(&ServerOptions::with_modes(&["rbac"])),
+            error(&AccessOptions::with_modes(&["rbac"])),
             "authorization-mode \"rbac\" is not a valid mode"
         );
         assert_eq!(
-            error(&ServerOptions::with_modes(&["RBAC", "ABAC"])),
+            error(&AccessOptions::with_modes(&["RBAC", "ABAC"])),
             "authorization-mode ABAC's authorization policy file not passed"
         );
         assert_eq!(
-            error(&ServerOptions::with_modes(&["Node", "", "Node"])),
+            error(&AccessOptions::with_modes(&["Node", "", "Node"])),
             "[authorization-mode \"\" is not a valid mode, \
              authorization-mode [\"Node\" \"\" \"Node\"] has mode specified more than once]"
         );
-        let mut unused = ServerOptions::with_modes(&["Node", "RBAC"]);
+        let mut unused = AccessOptions::with_modes(&["Node", "RBAC"]);
         assert!(check_modes(&unused).is_ok());
         unused.authorization.policy_file = Some("policies".into());
         assert_eq!(error(&unused), "cannot specify --authorization-policy-file without mode ABAC");
@@ -222,7 +218,7 @@ mod tests {
     fn default_modes_are_those_of_the_help_and_none_is_an_error() {
         let given =
             |mode: &str| crate::flags::parse([format!("--authorization-mode={mode}")]).unwrap().options;
-        assert!(modes(&ServerOptions::default()).eq(modes(&given("Node,RBAC"))));
+        assert!(modes(&AccessOptions::default()).eq(modes(&given("Node,RBAC"))));
         assert_eq!(
             check_modes(&given("")).unwrap_err().to_string(),
             "at least one authorization-mode must be passed"
@@ -233,7 +229,7 @@ mod tests {
     fn policy_file_is_read_and_its_faults_have_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("policies");
-        let mut options = ServerOptions::with_modes(&["ABAC"]);
+        let mut options = AccessOptions::with_modes(&["ABAC"]);
         options.authorization.policy_file = Some(path.clone());
         assert!(abac(&options).unwrap_err().to_string().contains("cannot be read"));
         std::fs::write(&path, "{\"user\":\"jane\"}\n{]\n").unwrap();
@@ -246,10 +242,10 @@ mod tests {
 
     #[test]
     fn flags_of_the_webhook_that_cannot_take_effect_are_errors() {
-        let mut options = ServerOptions::with_modes(&["Webhook"]);
+        let mut options = AccessOptions::with_modes(&["Webhook"]);
         let error = check_modes(&options).unwrap_err().to_string();
         assert_eq!(error, "authorization-mode Webhook's authorization config file not passed");
-        options = ServerOptions::with_modes(&["RBAC"]);
+        options = AccessOptions::with_modes(&["RBAC"]);
         options.authorization.webhook.config_file = Some("x".into());
         let error = check_modes(&options).unwrap_err().to_string();
         assert_eq!(error, "cannot specify --authorization-webhook-config-file without mode Webhook");

@@ -19,14 +19,14 @@ use rustls::pki_types::CertificateDer;
 use schema::json;
 
 use crate::authorization;
-use crate::certificates::Loaded;
 use crate::oidc;
-use crate::options::{ProxyOptions, ServerOptions, TokenWebhookOptions};
 use crate::reload;
+use crate::{AccessOptions, ProxyOptions, TokenWebhookOptions};
 
 /// Why a configuration of access cannot be used.
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     #[error("the file {} cannot be read: {cause}", .path.display())]
     File { path: PathBuf, cause: std::io::Error },
     #[error("the token file {} cannot be used: {cause}", .path.display())]
@@ -42,10 +42,6 @@ pub(crate) enum Error {
     Authorization { path: PathBuf, why: String },
     #[error("the authentication configuration {} cannot be used: {why}", .path.display())]
     Authentication { path: PathBuf, why: String },
-    #[error("the admission configuration {} cannot be used: {why}", .path.display())]
-    Admission { path: PathBuf, why: String },
-    #[error("the admission plugin {name} cannot be used: {why}")]
-    Plugin { name: &'static str, why: String },
     #[error(transparent)]
     Oidc(#[from] auth::oidc::Error),
     #[error(transparent)]
@@ -57,7 +53,7 @@ pub(crate) enum Error {
 }
 
 /// The files with authorities of certificates, as they are at the start.
-pub(crate) struct AuthorityFiles {
+pub struct AuthorityFiles {
     /// `--client-ca-file`.
     client: Option<String>,
     /// `--requestheader-client-ca-file`.
@@ -65,7 +61,8 @@ pub(crate) struct AuthorityFiles {
 }
 
 impl AuthorityFiles {
-    pub(crate) fn read(options: &ServerOptions) -> Result<Self, Error> {
+    /// Reads the files.
+    pub fn read(options: &AccessOptions) -> Result<Self, Error> {
         Ok(Self {
             client: options.client_ca_file.as_deref().map(read).transpose()?,
             proxy: options.proxy.client_ca_file.as_deref().map(read).transpose()?,
@@ -73,12 +70,12 @@ impl AuthorityFiles {
     }
 
     /// The authorities of client certificates, in PEM.
-    pub(crate) fn client_authorities(&self, own: &str) -> String {
+    pub fn client_authorities(&self, own: &str) -> String {
         format!("{own}{}", self.client.as_deref().unwrap_or_default())
     }
 
     /// What servers behind this one need to know of the proxies that it trusts.
-    pub(crate) fn proxy_info(&self, options: &ProxyOptions) -> Vec<(&'static str, String)> {
+    pub fn proxy_info(&self, options: &ProxyOptions) -> Vec<(&'static str, String)> {
         let Some(authorities) = &self.proxy else { return Vec::new() };
         let list = |values: &[String]| json::string_list(values.iter().map(String::as_str));
         let mut info = vec![
@@ -95,23 +92,32 @@ impl AuthorityFiles {
     }
 }
 
+/// What the server made for its administrator and its own clients.
+#[derive(Clone, Copy)]
+pub struct OwnCredentials<'a> {
+    /// The authority of client certificates, in PEM.
+    pub client_authority: &'a str,
+    /// The token of the administrator.
+    pub admin_token: &'a str,
+}
+
 /// The methods of authentication: the authority of the data directory, `--client-ca-file`, the kubeconfig's
 /// token, `--token-auth-file`, `--requestheader-*`, service account tokens, bootstrap tokens, issuers,
 /// webhooks.
-pub(crate) fn authenticators(
-    options: &ServerOptions,
+pub fn authenticators(
+    options: &AccessOptions,
     files: &AuthorityFiles,
-    loaded: &Loaded,
+    own: OwnCredentials<'_>,
     cache: &Cache,
     service_accounts: ServiceAccountTokens,
 ) -> Result<Arc<Authenticators>, Error> {
     let user = User { name: ADMIN_USER.into(), groups: vec![ADMIN_GROUP.into()], ..User::default() };
-    let mut tokens = Tokens::new(vec![StaticToken::new(&loaded.token.0, user)]);
+    let mut tokens = Tokens::new(vec![StaticToken::new(own.admin_token, user)]);
     if let Some(path) = &options.token_auth_file {
         let parsed = Tokens::parse(&read(path)?);
         tokens.extend(parsed.map_err(|cause| Error::Tokens { path: path.clone(), cause })?);
     }
-    let own = loaded.client_authority.clone();
+    let own = own.client_authority.to_owned();
     let given = files.client.as_deref();
     let path = options.client_ca_file.clone().unwrap_or_else(|| PathBuf::from("pki/ca.crt"));
     if let Some(given) = given {
@@ -174,14 +180,14 @@ fn token_webhook(
 
 /// The authorities that the TLS handshake names, so that clients choose a fitting certificate. Where
 /// authorities come from files, which can change, it names none, and clients show what they have.
-pub(crate) fn announced_authorities(options: &ServerOptions, own: &str) -> String {
+pub fn announced_authorities(options: &AccessOptions, own: &str) -> String {
     let is_given = options.client_ca_file.is_some() || options.proxy.client_ca_file.is_some();
     if is_given { String::new() } else { own.to_owned() }
 }
 
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do
 /// everything.
-fn anonymous(options: &ServerOptions) -> Anonymous {
+fn anonymous(options: &AccessOptions) -> Anonymous {
     let is_open = authorization::modes(options).any(|mode| mode == "AlwaysAllow");
     match options.anonymous {
         Some(false) => Anonymous::Refused,
@@ -293,9 +299,9 @@ mod tests {
 
     #[test]
     fn anonymous_requests_are_refused_where_everybody_may_do_everything() {
-        assert_eq!(anonymous(&ServerOptions::default()), Anonymous::Allowed);
-        assert_eq!(anonymous(&ServerOptions::with_modes(&["RBAC", "AlwaysAllow"])), Anonymous::Refused);
-        let refused = ServerOptions { anonymous: Some(false), ..ServerOptions::default() };
+        assert_eq!(anonymous(&AccessOptions::default()), Anonymous::Allowed);
+        assert_eq!(anonymous(&AccessOptions::with_modes(&["RBAC", "AlwaysAllow"])), Anonymous::Refused);
+        let refused = AccessOptions { anonymous: Some(false), ..AccessOptions::default() };
         assert_eq!(anonymous(&refused), Anonymous::Refused);
     }
 

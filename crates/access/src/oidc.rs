@@ -18,8 +18,8 @@ use tasks::{Ended, Name, Task};
 use tokio::time::{Instant, sleep};
 
 use crate::authentication::{Error, read};
-use crate::options::{OidcOptions, ServerOptions};
 use crate::reload;
+use crate::{AccessOptions, OidcOptions};
 
 /// How often it is asked whether new issuers are ready.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -36,10 +36,10 @@ pub(crate) struct Started {
 
 /// The issuers of the flags or of a file, which is read again when it changes. `audiences` are those of the
 /// server.
-pub(crate) fn start(options: &ServerOptions, audiences: &[String]) -> Result<Started, Error> {
+pub(crate) fn start(options: &AccessOptions, audiences: &[String]) -> Result<Started, Error> {
     let rules = Rules {
         disallowed: options.service_accounts.issuers(),
-        may_configure_anonymous: options.gates.anonymous_config,
+        may_configure_anonymous: !options.anonymous_is_fixed,
     };
     let Some(path) = &options.authentication_config else {
         let Some(configuration) = of_flags(&options.oidc)? else {

@@ -6,10 +6,8 @@ use std::time::{Duration, SystemTime};
 use object::quote::quote;
 use pki::{Client, Cluster, Kubeconfig, Pki};
 
-use crate::flags::value;
-
 /// The text of `keelson kubeconfig --help`.
-pub(crate) const HELP: &str = "\
+pub const HELP: &str = "\
 keelson kubeconfig --user NAME [--group GROUP]... [options]
 
 Makes a client certificate of the data directory's authority and prints a kubeconfig with it. What the user may do is for
@@ -27,8 +25,9 @@ roles and bindings to say; the group system:masters may do everything.
 const LONGEST: Duration = Duration::from_secs(3650 * 24 * 3600);
 
 /// Why there is no kubeconfig.
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     #[error("{0}; see keelson kubeconfig --help")]
     Usage(String),
     #[error(transparent)]
@@ -48,7 +47,7 @@ struct KubeconfigOptions {
 }
 
 /// Runs the command, with the arguments after its name. The text is for standard output.
-pub(crate) fn run(arguments: &[String]) -> Result<String, Error> {
+pub fn run(arguments: &[String]) -> Result<String, Error> {
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         return Ok(HELP.to_owned());
     }
@@ -99,8 +98,8 @@ fn parse(arguments: &[String]) -> Result<KubeconfigOptions, Error> {
             "--server" => options.server = Some(value),
             "--output" => options.output = Some(value.into()),
             "--expires" => {
-                let life =
-                    value::duration(&value).map_err(|why| Error::Usage(format!("--expires: {why}")))?;
+                let life = object::duration::not_negative(&value)
+                    .map_err(|why| Error::Usage(format!("--expires: {why}")))?;
                 if life.is_zero() || life > LONGEST {
                     let why = "--expires has to be more than nothing and at most 87600h, ten years";
                     return Err(Error::Usage(why.into()));

@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const MOST_BYTES: usize = 10 << 10;
 
 /// The components.
-pub(crate) struct LocalComponents {
+pub struct LocalComponents {
     cache: Arc<Cache>,
     controller_manager: Uri,
     scheduler: Uri,
@@ -29,7 +29,8 @@ pub(crate) struct LocalComponents {
 }
 
 impl LocalComponents {
-    pub(crate) fn new(cache: &Arc<Cache>) -> Self {
+    /// The components beside a server with this cache.
+    pub fn new(cache: &Arc<Cache>) -> Self {
         Self {
             cache: cache.clone(),
             controller_manager: Uri::from_static("https://127.0.0.1:10257/healthz"),

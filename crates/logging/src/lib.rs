@@ -13,9 +13,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use log::kv::{Key, Value, VisitSource};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use schema::json;
-use server::health::{Check, Endpoint};
 
-use crate::options::LogFormat;
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Text.
+    Text,
+    /// JSON.
+    Json,
+}
 
 static LAST_WRITE_FAILED: AtomicBool = AtomicBool::new(false);
 
@@ -23,6 +29,7 @@ static LOGGER: OnceLock<Logger> = OnceLock::new();
 
 /// The crates of this project that are part of the server.
 const OWN_CRATES: &[&str] = &[
+    "access",
     "admission",
     "allocation",
     "auth",
@@ -33,6 +40,7 @@ const OWN_CRATES: &[&str] = &[
     "keelson",
     "kinds",
     "layout",
+    "logging",
     "merge",
     "object",
     "openapi",
@@ -50,19 +58,16 @@ const OWN_CRATES: &[&str] = &[
 ];
 
 /// Starts the logger of the process.
-pub(crate) fn start(format: LogFormat, verbosity: u8) {
+pub fn start(format: Format, verbosity: u8) {
     let logger = LOGGER.get_or_init(|| Logger { format, levels: Levels::of(verbosity) });
     if log::set_logger(logger).is_ok() {
         log::set_max_level(logger.levels.own);
     }
 }
 
-/// Whether log lines can be written.
-pub(crate) fn check() -> Check {
-    Check::new("log", Endpoint::ALL, || {
-        let failed = LAST_WRITE_FAILED.load(Ordering::Relaxed);
-        async move { if failed { Err("log lines cannot be written".into()) } else { Ok(()) } }
-    })
+/// Whether the last log line could not be written.
+pub fn is_failing() -> bool {
+    LAST_WRITE_FAILED.load(Ordering::Relaxed)
 }
 
 /// The log levels.
@@ -91,7 +96,7 @@ impl Levels {
 }
 
 struct Logger {
-    format: LogFormat,
+    format: Format,
     levels: Levels,
 }
 
@@ -106,8 +111,8 @@ impl Log for Logger {
         }
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let line = match self.format {
-            LogFormat::Text => text_line(record, since_epoch.as_millis()),
-            LogFormat::Json => json_line(record, since_epoch.as_micros()),
+            Format::Text => text_line(record, since_epoch.as_millis()),
+            Format::Json => json_line(record, since_epoch.as_micros()),
         };
         let written = std::io::stderr().lock().write_all(line.as_bytes());
         LAST_WRITE_FAILED.store(written.is_err(), Ordering::Relaxed);

@@ -1,10 +1,10 @@
 //! Which admission plugins are on, and their configuration.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use admission::Chain;
-use admission::plugins::{PLUGINS, Parts, PluginSettings, Row, Shared, WITHOUT_EFFECT};
+use crate::Chain;
+use crate::plugins::{PLUGINS, Parts, PluginSettings, Row, Shared, WITHOUT_EFFECT};
 use auth::Authorizer;
 use cache::Cache;
 use object::{Map, Value};
@@ -12,40 +12,81 @@ use schema::view::View as _;
 use schema::views::apiserver::v1::AdmissionConfiguration;
 use schema::{Limits, Shape, config_file, yaml};
 
-use crate::authentication::{Error, read};
-use crate::options::{AdmissionOptions, ServerOptions};
-
 const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1alpha1"];
 
 /// Plugins whose configuration can be the whole file, with the key that tells.
 const UNVERSIONED: [(&str, &str); 2] =
     [("ImagePolicyWebhook", "imagePolicy"), ("PodNodeSelector", "podNodeSelectorPluginConfig")];
 
+/// Why the plugins cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("the file {} cannot be read: {cause}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The configuration file is not valid.
+    #[error("the admission configuration {} cannot be used: {why}", .path.display())]
+    Configuration {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A plugin refuses its configuration.
+    #[error("the admission plugin {name} cannot be used: {why}")]
+    Plugin {
+        /// The plugin.
+        name: &'static str,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The flags of admission, as far as they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AdmissionOptions {
+    /// `--admission-control`: these plugins and no others.
+    pub only: Option<Vec<String>>,
+    /// `--enable-admission-plugins`.
+    pub enabled: Option<Vec<String>>,
+    /// `--disable-admission-plugins`.
+    pub disabled: Option<Vec<String>>,
+    /// `--admission-control-config-file`.
+    pub config_file: Option<PathBuf>,
+    /// What other flags and gates say about plugins.
+    pub settings: PluginSettings,
+}
+
 /// What plugins share with the rest of the server.
-pub(crate) fn shared(options: &ServerOptions, cache: &Cache) -> Result<Shared, Error> {
-    Shared::new(cache, options.gates.admission).map_err(|why| Error::Plugin { name: "ResourceQuota", why })
+pub fn shared(options: &AdmissionOptions, cache: &Cache) -> Result<Shared, Error> {
+    Shared::new(cache, options.settings.gates).map_err(|why| Error::Plugin { name: "ResourceQuota", why })
 }
 
 /// Whether a plugin of this name can be turned on and off.
-pub(crate) fn is_known(name: &str) -> bool {
+pub fn is_known(name: &str) -> bool {
     PLUGINS.iter().any(|row| row.name == name) || WITHOUT_EFFECT.contains(&name)
 }
 
 /// The plugins that are on, in their order.
-pub(crate) fn chain(
-    options: &ServerOptions,
+pub fn chain(
+    options: &AdmissionOptions,
     cache: &Cache,
     authorizer: &Authorizer,
     shared: &Shared,
 ) -> Result<Chain, Error> {
-    let AdmissionOptions { config_file, settings, .. } = &options.admission;
-    let settings = PluginSettings { gates: options.gates.admission, ..*settings };
+    let AdmissionOptions { config_file, settings, .. } = options;
+    let settings = *settings;
     let configurations = match config_file {
         Some(path) => configurations(path)?,
         None => BTreeMap::new(),
     };
     let mut plugins = Vec::new();
-    for row in PLUGINS.iter().filter(|row| is_on(row, &options.admission)) {
+    for row in PLUGINS.iter().filter(|row| is_on(row, options)) {
         let configuration = configurations.get(row.name).map(Vec::as_slice);
         let parts = Parts { cache, authorizer, shared, settings, configuration };
         let plugin = (row.make)(&parts);
@@ -65,7 +106,7 @@ fn is_on(row: &Row, options: &AdmissionOptions) -> bool {
 /// The configurations in a file, by plugin.
 fn configurations(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let text = read(path)?;
-    let unusable = |why: String| Error::Admission { path: path.to_owned(), why };
+    let unusable = |why: String| Error::Configuration { path: path.to_owned(), why };
     let (kind, ty) = ("AdmissionConfiguration", AdmissionConfiguration::schema());
     let decoded = match config_file::decode(text.as_bytes(), kind, &VERSIONS, ty) {
         Ok(decoded) => decoded,
@@ -105,6 +146,10 @@ fn unversioned(text: &[u8]) -> BTreeMap<String, Vec<u8>> {
         return BTreeMap::new();
     }
     UNVERSIONED.iter().map(|(name, _)| ((*name).to_owned(), text.to_vec())).collect()
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|cause| Error::File { path: path.to_owned(), cause })
 }
 
 #[cfg(test)]

@@ -1,0 +1,16 @@
+//! Who users are and what they may do, by the flags of a server: the methods of authentication and the modes
+//! of authorization, from options and configuration files, which are read again when they change.
+//!
+//! The methods and modes themselves are in the crate `auth`.
+
+pub mod authentication;
+pub mod authorization;
+mod oidc;
+mod options;
+mod reload;
+
+pub use authentication::Error;
+pub use options::{
+    AccessOptions, AuthorizationOptions, AuthorizationWebhookOptions, OidcOptions, ProxyOptions,
+    ServiceAccountOptions, TokenWebhookOptions,
+};
