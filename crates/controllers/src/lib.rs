@@ -12,8 +12,8 @@
 //!    ([`Supervisor`]), and so is what tells it of changes: with all objects, so that no change is lost.
 //! 4. **Idle is free.** Between changes everything sleeps; there are no periodic rounds over all objects.
 //!
-//! Several servers over one store have one active instance among them ([`Leadership`]). Two loops belong to each
-//! server instead, and are no controllers: [`event_expiry`] and [`service_repair`].
+//! Several servers over one store have one active instance among them ([`Leadership`]). Two loops belong to
+//! each server instead, and are no controllers: [`event_expiry`] and [`service_repair`].
 
 mod aggregation;
 mod bootstrap_signer;

@@ -81,8 +81,8 @@ pub struct DeleteOptions {
     pub propagation_policy: Option<String>,
     /// `dryRun`: `All`, or absent.
     pub dry_run: Vec<String>,
-    /// `ignoreStoreReadErrorWithClusterBreakingPotential`: the object is removed although its stored bytes cannot be
-    /// read.
+    /// `ignoreStoreReadErrorWithClusterBreakingPotential`: the object is removed although its stored bytes
+    /// cannot be read.
     pub ignore_read_errors: Option<bool>,
     /// Whether the body has `preconditions`, even an empty one.
     pub has_preconditions: bool,

@@ -1,10 +1,11 @@
 //! Checks of what people read: documents name things that exist, and comments are not too wide to read.
 //!
-//! In documents, everything in backticks that looks like a name of the project is looked for: a file (`store.rs`), a
-//! path of Rust (`cache::watch::Cursor`), a test or a function whose name has at least three words
+//! In documents, everything in backticks that looks like a name of the project is looked for: a file
+//! (`store.rs`), a path of Rust (`cache::watch::Cursor`, whose parts have to be words of the crate that it
+//! begins with), a test or a function whose name has at least three words
 //! (`puts_without_a_change_write_nothing`). So is the target of every link to a file.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -101,14 +102,25 @@ struct Project<'a> {
     files: Vec<&'a str>,
     /// All words of all sources.
     words: HashSet<&'a str>,
+    /// The words of each crate.
+    crates: HashMap<&'a str, HashSet<&'a str>>,
 }
 
 impl<'a> Project<'a> {
     fn new(files: &'a [(String, String)]) -> Self {
-        let sources = files.iter().filter(|(name, _)| !name.ends_with(".md"));
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
-        let words = sources.flat_map(|(_, text)| text.split(move |c| !is_part(c))).collect();
-        Self { files: files.iter().map(|(name, _)| name.as_str()).collect(), words }
+        let mut words = HashSet::new();
+        let mut crates: HashMap<&str, HashSet<&str>> = HashMap::new();
+        for (name, text) in files.iter().filter(|(name, _)| !name.ends_with(".md")) {
+            let mut of_crate = name.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
+            for word in text.split(|c| !is_part(c)) {
+                words.insert(word);
+                if let Some(of_crate) = &mut of_crate {
+                    crates.entry(of_crate).or_default().insert(word);
+                }
+            }
+        }
+        Self { files: files.iter().map(|(name, _)| name.as_str()).collect(), words, crates }
     }
 
     /// What a document names although it is not there.
@@ -143,10 +155,18 @@ impl<'a> Project<'a> {
         }
         let path = named.trim_end_matches("()").trim_end_matches("::*");
         let parts: Vec<&str> = path.split("::").collect();
-        let is_long = path.split('_').filter(|word| !word.is_empty()).count() >= 3
-            && path.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        let last = parts.last().copied().unwrap_or_default();
+        let is_long = last.split('_').filter(|word| !word.is_empty()).count() >= 3
+            && last.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         let is_name = (parts.len() > 1 || is_long) && parts.iter().all(|part| is_word(part));
-        !is_name || parts.iter().all(|part| self.words.contains(part))
+        // A test may be named with the module of its file, which is not the crate of that name.
+        let is_free = is_long || document.ends_with(ABOUT_NEW_FILES);
+        let of_crate = parts.split_first().and_then(|(first, rest)| Some((self.crates.get(first)?, rest)));
+        !is_name
+            || match of_crate {
+                Some((words, rest)) if !is_free => rest.iter().all(|part| words.contains(part)),
+                _ => parts.iter().all(|part| self.words.contains(part)),
+            }
     }
 }
 
@@ -164,11 +184,14 @@ mod tests {
 
     #[test]
     fn documents_that_name_what_is_not_there_are_found() {
-        let files = [("crates/a/src/x.rs".to_owned(), "fn one_two_three() { b::Cursor }".to_owned())];
+        let files = [
+            ("crates/a/src/x.rs".to_owned(), "fn one_two_three() { c::Cursor }".to_owned()),
+            ("crates/b/src/y.txt".to_owned(), "struct Cursor; fn here() {}".to_owned()),
+        ];
         let project = Project::new(&files);
-        let known = "`x.rs` `src/x.rs` `one_two_three` `b::Cursor` `--flag` `a b` `two_words` `kube-system`";
+        let known = "`x.rs` `src/x.rs` `one_two_three` `b::Cursor` `b::here` `c::Cursor` `--flag` `a b` `two_words` `kube-system`";
         assert_eq!(project.unknown_names("docs/d.md", known), Vec::<String>::new());
-        for unknown in ["`y.rs`", "`one_two_four`", "`b::Other`", "[x](nowhere.md)"] {
+        for unknown in ["`y.rs`", "`one_two_four`", "`b::Other`", "`a::here`", "[x](nowhere.md)"] {
             assert_eq!(project.unknown_names("docs/d.md", unknown).len(), 1, "{unknown}");
         }
         assert!(project.unknown_names("docs/d.md", "```\n`y.rs`\n```").is_empty());

@@ -521,8 +521,8 @@ impl Reader<'_> {
     }
 }
 
-/// Why a watcher of a selection, or of everything, cannot be notified of a change: an object cannot be read that
-/// the watcher may know or would have to be shown. What is readable again is shown as any other object.
+/// Why a watcher of a selection, or of everything, cannot be notified of a change: an object cannot be read
+/// that the watcher may know or would have to be shown. What is readable again is shown as any other object.
 fn cannot_notify(selection: Option<&Selection>, change: &Transition) -> Option<Error> {
     let error = match (&change.before, &change.after) {
         (_, Slot::Unreadable(why)) => why.clone().into(),

@@ -1,4 +1,5 @@
-//! Stored bytes that are damaged: what can be read is served, and a write or an unsafe delete replaces the rest.
+//! Stored bytes that are damaged: what can be read is served, and a write or an unsafe delete replaces the
+//! rest.
 
 use std::path::{Path, PathBuf};
 

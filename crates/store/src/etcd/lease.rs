@@ -3,8 +3,8 @@
 //! A lease is granted for the lifetime and a twentieth more, at most
 //! [`EtcdOptions::lease_reuse`](super::Options::lease_reuse). For as long as what is left of it covers the
 //! lifetime of a change, the change takes it too, up to
-//! [`EtcdOptions::lease_objects`](super::Options::lease_objects) changes. So an entry lives for its lifetime at
-//! least.
+//! [`EtcdOptions::lease_objects`](super::Options::lease_objects) changes. So an entry lives for its lifetime
+//! at least.
 
 use super::{failure::Failure, messages::LeaseGrantRequest, shared::Shared};
 use std::time::Duration;

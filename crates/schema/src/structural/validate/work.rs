@@ -15,7 +15,8 @@ pub(super) const BYTES_OF_FAULTS: usize = 4;
 pub(super) const BYTES_COUNTED: usize = 512;
 /// The fields that are looked for in a step.
 pub(super) const REQUIRED_FIELDS: usize = 4;
-/// The values of an enumeration that a value is compared with in a step, unless it is a list or a map: then it is one.
+/// The values of an enumeration that a value is compared with in a step, unless it is a list or a map: then
+/// it is one.
 pub(super) const LISTED_VALUES: usize = 8;
 
 /// The steps that were done.
