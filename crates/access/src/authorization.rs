@@ -286,7 +286,7 @@ mod tests {
         let authorizer = configured(&path, mode).unwrap();
         assert_eq!(decision(&authorizer).await, auth::Decision::NoOpinion);
         write("[{type: AlwaysAllow, name: alwaysallow}]");
-        tokio::time::sleep(Duration::from_millis(2500)).await;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
         // RBAC may not leave.
         assert_eq!(decision(&authorizer).await, auth::Decision::NoOpinion);
         write("[{type: RBAC, name: rbac}, {type: AlwaysAllow, name: alwaysallow}]");

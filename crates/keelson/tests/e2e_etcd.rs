@@ -45,12 +45,8 @@ fn get(server: &Server, path: &str) -> Value {
 }
 
 /// Waits until something holds.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "{what} within {PATIENCE:?}");
-        sleep(Duration::from_millis(50));
-    }
+fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    testkit::eventually(what, PATIENCE, holds);
 }
 
 #[test]

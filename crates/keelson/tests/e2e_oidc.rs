@@ -271,9 +271,14 @@ fn changes_of_the_configuration_file_take_effect_when_the_issuers_are_ready() {
         format!("jwt: [{{more: 1}}]\n{anonymous}"),
         "jwt: [".to_owned(),
     ];
+    let read = || {
+        server.logged("a changed file cannot be used")
+            + server.logged("a file has changed and was read again")
+    };
     for wrong in wrong {
+        let before = read();
         configure(&path, &wrong);
-        std::thread::sleep(Duration::from_millis(2500));
+        testkit::eventually("the file is read", PATIENCE, || read() > before);
         assert_eq!(review(&server, &one.token("jane", 600)).0, 201, "{wrong}");
         assert_eq!(review(&server, &other.token("joe", 600)).0, 201, "{wrong}");
     }

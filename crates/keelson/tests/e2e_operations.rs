@@ -330,12 +330,8 @@ fn populate(server: &Server, each: usize) -> Vec<String> {
 }
 
 /// Waits until something holds.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "{what} within {PATIENCE:?}");
-        sleep(Duration::from_millis(10));
-    }
+fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    testkit::eventually(what, PATIENCE, holds);
 }
 
 /// A configuration that encrypts secrets.

@@ -266,8 +266,11 @@ fn configuration_file_decides_and_changes_take_effect() {
     until("joe-token", SECRETS, 200);
     // What is wrong changes nothing.
     for wrong in ["[{type: AlwaysDeny, name: alwaysdeny}]", "[{type: RBAC, name: rbac, more: 1}]", "["] {
+        let refused = server.logged("a changed file cannot be used");
         other.configure(wrong);
-        std::thread::sleep(Duration::from_millis(2200));
+        testkit::eventually("the file is read", PATIENCE, || {
+            server.logged("a changed file cannot be used") > refused
+        });
         assert_eq!(get(&server, "joe-token", SECRETS).0, 200, "{wrong}");
     }
     other.configure(&format!("[{{type: RBAC, name: rbac}}, {hook}]"));

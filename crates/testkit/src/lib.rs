@@ -24,7 +24,16 @@ pub use websocket::{Message, WebSocket};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Waits until something holds, and panics if that takes longer than `patience`.
+pub fn eventually(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < patience, "{what} within {patience:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
 
 /// The path of a real client or server, as `cargo xtask tools` fetches them.
 pub fn tool(name: &str) -> Result<PathBuf, xtask::tools::Error> {

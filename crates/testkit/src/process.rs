@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -86,7 +86,7 @@ pub struct Process {
     url: String,
     kubeconfig: PathBuf,
     ready_after: Duration,
-    output: Option<thread::JoinHandle<String>>,
+    log: ServerLog,
 }
 
 /// How a server ended.
@@ -104,15 +104,15 @@ impl Process {
     /// Starts `binary` on a free port with its things in `folder`, and waits until it says that it is ready.
     pub fn start(binary: &Path, folder: &Path, flags: &[&str]) -> Result<Self, Error> {
         let begin = Instant::now();
-        let (mut child, output) = spawn(binary, folder, 0, flags)?;
+        let (mut child, mut log) = spawn(binary, folder, 0, flags)?;
         match announcement(&mut child) {
             Some(Announcement { url, kubeconfig }) => {
-                Ok(Self { child, url, kubeconfig, ready_after: begin.elapsed(), output: Some(output) })
+                Ok(Self { child, url, kubeconfig, ready_after: begin.elapsed(), log })
             }
             None => {
                 let _ = child.kill();
                 let _ = child.wait();
-                Err(Error::NotReady { output: output.join().unwrap_or_default() })
+                Err(Error::NotReady { output: log.whole() })
             }
         }
     }
@@ -121,7 +121,7 @@ impl Process {
     pub fn start_unready(binary: &Path, folder: &Path, flags: &[&str]) -> Result<Self, Error> {
         let begin = Instant::now();
         let port = free_ports(1)?.first().copied().unwrap_or_default();
-        let (mut child, output) = spawn(binary, folder, port, flags)?;
+        let (mut child, mut log) = spawn(binary, folder, port, flags)?;
         // Nobody reads what it announces.
         drop(child.stdout.take());
         let address = SocketAddr::from(([127, 0, 0, 1], port));
@@ -129,13 +129,13 @@ impl Process {
             if TcpStream::connect(address).is_ok() {
                 let (url, kubeconfig) = (format!("https://{address}"), folder.join("kubeconfig"));
                 let ready_after = begin.elapsed();
-                return Ok(Self { child, url, kubeconfig, ready_after, output: Some(output) });
+                return Ok(Self { child, url, kubeconfig, ready_after, log });
             }
             thread::sleep(Duration::from_millis(5));
         }
         let _ = child.kill();
         let _ = child.wait();
-        Err(Error::NotReady { output: output.join().unwrap_or_default() })
+        Err(Error::NotReady { output: log.whole() })
     }
 
     /// Where it serves.
@@ -167,6 +167,11 @@ impl Process {
         Ok(kilobytes.unwrap_or_default() * 1024)
     }
 
+    /// What it wrote to standard error so far.
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) -> Result<(), Error> {
         let id = i32::try_from(self.id()).unwrap_or(i32::MAX);
@@ -181,8 +186,7 @@ impl Process {
             let status = self.child.try_wait().map_err(|cause| Error::System { what: "waiting", cause })?;
             if let Some(status) = status {
                 let after = begin.elapsed();
-                let log = self.output.take().and_then(|output| output.join().ok()).unwrap_or_default();
-                return Ok(Exit { code: status.code(), log, after });
+                return Ok(Exit { code: status.code(), log: self.log.whole(), after });
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -204,12 +208,7 @@ impl Drop for Process {
 }
 
 /// The process, and the thread that reads its log.
-fn spawn(
-    binary: &Path,
-    folder: &Path,
-    port: u16,
-    flags: &[&str],
-) -> Result<(Child, thread::JoinHandle<String>), Error> {
+fn spawn(binary: &Path, folder: &Path, port: u16, flags: &[&str]) -> Result<(Child, ServerLog), Error> {
     let mut child = Command::new(binary)
         .arg(format!("--secure-port={port}"))
         .arg("--data-dir")
@@ -221,7 +220,7 @@ fn spawn(
         .spawn()
         .map_err(|cause| Error::System { what: "starting the server", cause })?;
     let stderr = child.stderr.take();
-    Ok((child, thread::spawn(move || read_all(stderr))))
+    Ok((child, ServerLog::read(stderr)))
 }
 
 struct Announcement {
@@ -251,10 +250,36 @@ fn announcement(child: &mut Child) -> Option<Announcement> {
     }
 }
 
-fn read_all(stream: Option<impl std::io::Read>) -> String {
-    let mut bytes = Vec::new();
-    if let Some(mut stream) = stream {
-        let _ = stream.read_to_end(&mut bytes);
+/// What a server writes to standard error, read by a thread.
+#[derive(Debug)]
+struct ServerLog {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: Option<thread::JoinHandle<()>>,
+}
+
+impl ServerLog {
+    fn read(stream: Option<impl std::io::Read + Send + 'static>) -> Self {
+        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        let read = bytes.clone();
+        let reader = thread::spawn(move || {
+            let Some(mut stream) = stream else { return };
+            let mut piece = [0; 8192];
+            while let Ok(count @ 1..) = stream.read(&mut piece) {
+                read.lock().unwrap_or_else(PoisonError::into_inner).extend(piece.iter().take(count));
+            }
+        });
+        Self { bytes, reader: Some(reader) }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+
+    /// What was read so far.
+    fn text(&self) -> String {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Everything, of a process that has ended.
+    fn whole(&mut self) -> String {
+        let _ = self.reader.take().map(thread::JoinHandle::join);
+        self.text()
+    }
 }

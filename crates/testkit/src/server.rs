@@ -121,6 +121,11 @@ impl Server {
         self.process.as_ref()
     }
 
+    /// How many lines with this text the server has logged so far.
+    pub fn logged(&self, text: &str) -> usize {
+        self.process().map_or(0, |process| process.log().lines().filter(|line| line.contains(text)).count())
+    }
+
     /// Stops the process, when it is the test's own.
     pub fn terminate(mut self) -> Result<Option<Exit>, Error> {
         self.process.take().map(Process::terminate).transpose()

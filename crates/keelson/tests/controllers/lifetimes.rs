@@ -209,8 +209,12 @@ fn service_cidr_stays_until_its_addresses_are_gone() {
     let other =
         json!({"metadata": {"name": "late"}, "spec": {"clusterIP": "10.77.0.10", "ports": [{"port": 80}]}});
     assert_eq!(server.call("POST", SERVICES, &other).0, 422);
-    // Longer than an unused one stays.
-    std::thread::sleep(Duration::from_secs(11));
+    // An unused range that is deleted later goes first.
+    let unused = format!("{CIDRS}/unused");
+    server.create(CIDRS, &json!({"metadata": {"name": "unused"}, "spec": {"cidrs": ["10.78.0.0/24"]}}));
+    server.until(&unused, |cidr| ready(cidr) == "True ");
+    server.delete(&unused);
+    server.until(&unused, Value::is_null);
     assert!(is_terminating(&server.get(&path)));
     server.delete(&format!("{SERVICES}/web"));
     let took = server.until(&path, Value::is_null);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Server, TOKEN};
 
-use super::{Caller, binary, megabytes, on_disk, resident, start};
+use super::{Caller, PATIENCE, binary, megabytes, on_disk, resident, start};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WRITERS: usize = 4;
@@ -146,7 +146,10 @@ fn full_disk_takes_deletes_and_soon_all_writes_again() {
     assert!(written > 0 && outage < Duration::from_secs(20), "{outage:?}");
 
     // The pause: what was history before is expired after it.
-    thread::sleep(Duration::from_secs(12));
+    let newest = caller.ask("GET", &format!("{CONFIG_MAPS}?limit=1"), b"").json();
+    let newest = newest["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let past = format!("{CONFIG_MAPS}?limit=1&resourceVersion={newest}&resourceVersionMatch=Exact");
+    testkit::eventually("history expires", PATIENCE, || caller.ask("GET", &past, b"").status == 410);
     let begin = Instant::now();
     while caller.ask("GET", "/readyz", b"").status != 200 {
         assert!(begin.elapsed() < Duration::from_secs(20), "it is still not ready");
