@@ -27,6 +27,8 @@
 //!
 //! Finding and removing IPAddress objects without a service is left to a loop of the server.
 
+#![deny(clippy::indexing_slicing)]
+
 mod address_range;
 mod addresses;
 mod families;

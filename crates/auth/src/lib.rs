@@ -11,6 +11,8 @@
 //!    the cache, or an index that is brought up to date before each decision: what was acknowledged counts
 //!    for the next request.
 
+#![deny(clippy::indexing_slicing)]
+
 pub mod abac;
 mod attributes;
 mod authenticate;

@@ -20,6 +20,8 @@
 //!
 //! Where encrypted values are stored, and that stale ones are written again, is for the caller.
 
+#![deny(clippy::indexing_slicing)]
+
 mod aes;
 mod blocking;
 mod config;

@@ -18,6 +18,8 @@
 //! serve (their own addresses, the record of node ports) is no object of a kind; others read and write it,
 //! through a [`Record`] if it is encrypted.
 
+#![deny(clippy::indexing_slicing)]
+
 mod definition;
 mod keys;
 mod record;

@@ -15,6 +15,8 @@
 //! Left to others: defaults, the comparison of names and resource versions, and whether the object is valid.
 //! Everything here is bounded by [`schema::Limits`], whatever the patch says.
 
+#![deny(clippy::indexing_slicing)]
+
 mod error;
 mod go;
 pub mod json_patch;

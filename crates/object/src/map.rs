@@ -89,6 +89,7 @@ impl Map {
     }
 
     /// The value at `key`; where there is none, `value()` is put at the end first.
+    #[allow(clippy::indexing_slicing, reason = "`at` was found, or is that of the entry just pushed")]
     pub fn get_or_insert_with(&mut self, key: impl Into<Key>, value: impl FnOnce() -> Value) -> &mut Value {
         let key = key.into();
         let at = self.position(&key).unwrap_or_else(|| {

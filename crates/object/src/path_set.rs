@@ -110,6 +110,7 @@ impl Set {
         self.nodes.get(self.place(element).ok()?)
     }
 
+    #[allow(clippy::indexing_slicing, reason = "`place` was found, or is that of the node just inserted")]
     fn node_mut(&mut self, element: &Element) -> &mut Node {
         let after_all = self.nodes.last().is_none_or(|last| last.element < *element);
         let place = if after_all { Err(self.nodes.len()) } else { self.place(element.borrowed()) };

@@ -15,6 +15,8 @@
 //! the credentials for it, [`Endpoint`] is such a server, [`Webhook`] sends reviews to it. [`WebhookClients`]
 //! are for the webhooks that objects of the API name.
 
+#![deny(clippy::indexing_slicing)]
+
 mod backoff;
 mod client;
 mod clients;

@@ -19,6 +19,8 @@
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
+#![deny(clippy::indexing_slicing)]
+
 mod bundle;
 mod client;
 mod error;

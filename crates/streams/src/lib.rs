@@ -13,6 +13,8 @@
 //! WebSocket and a byte stream, [`remote_command`] the channels of a WebSocket and the streams of a SPDY
 //! connection.
 
+#![deny(clippy::indexing_slicing)]
+
 pub mod copy;
 mod outbox;
 pub mod remote_command;

@@ -141,10 +141,11 @@ fn find(branches: &[Branch], pattern: &Pattern) -> Option<usize> {
 fn insertion_sort(branches: &mut [Branch]) {
     for end in 1..branches.len() {
         for at in (1..=end).rev() {
-            if branches[at].pattern.compare(&branches[at - 1].pattern).is_ge() {
+            let Some([before, after]) = branches.get_mut(at - 1..=at) else { break };
+            if after.pattern.compare(&before.pattern).is_ge() {
                 break;
             }
-            branches.swap(at, at - 1);
+            std::mem::swap(before, after);
         }
     }
 }
