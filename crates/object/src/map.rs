@@ -121,7 +121,7 @@ impl Map {
         self.entries.make_mut().iter_mut().map(|(k, v)| (&*k, v))
     }
 
-    /// The entries as they lie.
+    /// The entries in insertion order.
     #[inline]
     pub fn entries(&self) -> &[(Key, Value)] {
         &self.entries
@@ -159,9 +159,9 @@ impl Map {
 /// A map in the form that fits the number of look-ups.
 #[derive(Debug)]
 pub enum Lookup<'m> {
-    /// Its entries are gone through.
+    /// The entries are scanned.
     Scan(&'m Map),
-    /// They are in a table.
+    /// The entries are in a hash table.
     Table(HashMap<&'m str, &'m Value>),
 }
 
