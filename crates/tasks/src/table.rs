@@ -97,7 +97,7 @@ tasks! {
     EtcdHealth = "etcd-health", Ready;
     /// Waits until the objects of a namespace are gone: `controllers::namespace`.
     NamespaceEmptied = "namespace-emptied", Ready;
-    /// Recounts quotas after abandoned writes that were charged to them: `controllers::quota_status`.
+    /// Makes namespaces due whose quota was charged for an abandoned write: `controllers::quota_status`.
     QuotaAbandoned = "quota-abandoned", Ready;
     /// Writes to the embedded store: `store::embedded::committer`.
     StoreCommit = "store-commit", Live;

@@ -80,7 +80,7 @@ impl Owned {
         Self { fields: Fields::Set(set), version: version.into(), time, source: None }
     }
 
-    /// The paths; empty if the text is malformed, and the entry is then dropped.
+    /// The paths; empty if the text is malformed.
     pub(crate) fn set(&self) -> Set {
         match &self.fields {
             Fields::Set(set) => set.clone(),
