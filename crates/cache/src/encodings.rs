@@ -223,7 +223,7 @@ impl Shard {
         }
     }
 
-    /// Drops all results without a mark, and takes it off the others.
+    /// Drops all results without a mark, and clears the mark of the others.
     fn expire(&mut self) {
         let mut place = 0;
         while let Some(slot) = self.ring.get_mut(place) {

@@ -13,7 +13,9 @@ const MAX_THREADS: usize = 4;
 
 /// The most items that a thread hands over at a time.
 const ITEMS: usize = 128;
+/// The most bytes that a thread hands over at a time.
 const BYTES: usize = 1 << 20;
+/// How many times a thread hands over items before it waits for the visitor.
 const HANDED_OVER: usize = 4;
 
 /// Where the reader of a part puts what it finds.
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn one_part_is_read_here() {
+    fn single_part_is_read_on_the_calling_thread() {
         let here = thread::current().id();
         in_order(
             &[()],

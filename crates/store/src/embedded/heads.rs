@@ -14,6 +14,7 @@ use std::{
 
 /// In how many parts the log is read, before and after the compacted revision.
 const PARTS: u64 = 32;
+/// The least number of changes in a part.
 const LEAST_PART: u64 = 4096;
 
 /// Keys and heads without values.

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_withdrawn_or_taken_is_counted_out() {
+    fn withdrawn_and_taken_changes_are_counted_out() {
         let (sender, receiver) = queue();
         let waiting: Vec<_> = (0..63).map(|_| sender.commit(change("a")).unwrap()).collect();
         assert!(matches!(sender.commit(change("a")), Err(Error::Busy { changes: 63, .. })));

@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const WORTH: Worth = Worth { bytes: 4 << 20, part: 4 };
 const WORTH_WHEN_QUIET: Worth = Worth { bytes: 1 << 20, part: 16 };
 const WORTH_WHEN_FULL: Worth = Worth { bytes: 1, part: 64 };
-/// The store counts as idle if at most this many bytes are written in this time.
+/// The store counts as idle if at most [`FEW`] bytes are written in the time [`QUIET`].
 const FEW: u64 = 256 << 10;
 const QUIET: Duration = Duration::from_secs(2);
 /// The pause after a merge that failed.
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_store_took_up_when_it_was_opened_may_be_dead_once_its_history_is() {
+    fn bytes_of_an_opened_store_may_be_dead_once_its_history_is() {
         let ledger = Ledger::new(Revision(10), 100 << 20);
         let now = Instant::now();
         let sizes = Sizes { used: 100 << 20, ..NOTHING_MUCH };
