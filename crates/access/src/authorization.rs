@@ -215,17 +215,6 @@ mod tests {
     }
 
     #[test]
-    fn default_modes_are_those_of_the_help_and_none_is_an_error() {
-        let given =
-            |mode: &str| crate::flags::parse([format!("--authorization-mode={mode}")]).unwrap().options;
-        assert!(modes(&AccessOptions::default()).eq(modes(&given("Node,RBAC"))));
-        assert_eq!(
-            check_modes(&given("")).unwrap_err().to_string(),
-            "at least one authorization-mode must be passed"
-        );
-    }
-
-    #[test]
     fn policy_file_is_read_and_its_faults_have_its_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("policies");

@@ -21,13 +21,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// The group of both kinds.
 const GROUP: &str = "networking.k8s.io";
-/// The label with the name of what keeps an IPAddress.
+/// The label with the name of the controller of an IPAddress.
 pub const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
 /// The shortest prefix of an IPv6 range that addresses are taken from.
 const SHORTEST_V6: u8 = 64;
 
-/// The name under which addresses of services are kept.
+/// The value of the label for addresses of services.
 pub const MANAGED_BY: &str = "ipallocator.k8s.io";
 
 /// A service, as the owner of addresses.
@@ -66,7 +66,7 @@ pub(crate) fn has_own_labels(address: &Entry, ip: IpAddr) -> bool {
 /// Why there is no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AddressError {
-    /// All are taken.
+    /// All addresses are taken.
     Full,
     /// The address is taken.
     Taken,
@@ -74,7 +74,7 @@ pub(crate) enum AddressError {
     NotInAnyRange,
     /// There is no range that is ready.
     NotReady,
-    /// The address is not in the range, which there is no other of.
+    /// The address is not in the only range.
     NotInRange(IpAddr, AddressRange),
     /// The object could not be made.
     Failed(String),
@@ -107,7 +107,7 @@ impl Ranges {
         let cidr = ServiceCIDR::of(object);
         let ranges = cidr.spec().cidrs().iter().filter_map(AddressRange::parse);
         let conditions = cidr.status().conditions();
-        // Without a word about it, it is ready: what writes conditions may not run.
+        // A range without the condition counts as ready: the controller that writes conditions may not run.
         let condition = conditions.iter().find(|condition| condition.r#type() == "Ready");
         let is_deleting = object.get("metadata").and_then(|meta| meta.get("deletionTimestamp")).is_some();
         Some(Self {
@@ -140,7 +140,7 @@ impl Addresses {
         })
     }
 
-    /// Tells it the way to the pipeline. Only the first call counts.
+    /// Sets the registry through which objects are written. Only the first call counts.
     pub(crate) fn connect(&self, registry: &Arc<Registry>) {
         let _ = self.registry.set(Arc::downgrade(registry));
     }
@@ -184,7 +184,7 @@ impl Addresses {
         Err(AddressError::Full)
     }
 
-    /// What a dry run says of an address that the client names: whether it could be one of a service.
+    /// Checks in a dry run whether an address that the client names could be that of a service.
     pub(crate) fn check(&self, ip: IpAddr) -> Result<(), AddressError> {
         let ready = self.ready(Family::of(ip));
         match ready.first() {
@@ -194,7 +194,7 @@ impl Addresses {
         }
     }
 
-    /// What a dry run shows for any address of a family: that of the network.
+    /// The address that a dry run shows for any address of a family: that of the network.
     pub(crate) fn placeholder(&self, family: Family) -> Result<IpAddr, AddressError> {
         self.ready(family).first().map(AddressRange::base).ok_or(AddressError::NotReady)
     }
@@ -209,7 +209,7 @@ impl Addresses {
         ready
     }
 
-    /// Makes the object of an address. It is made, and given back, even if the request goes away meanwhile.
+    /// Creates the object of an address, also if the request is dropped meanwhile; it is given back then.
     async fn create(self: &Arc<Self>, ip: IpAddr, owner: &Owner) -> Result<Lease, AddressError> {
         let (this, owner) = (self.clone(), owner.clone());
         let made = tasks::once(async move {
@@ -272,7 +272,7 @@ impl Addresses {
         ips.into_iter().map(|ip| self.under_way.hold(ip)).collect()
     }
 
-    /// The way to the pipeline.
+    /// The client that writes through the pipeline.
     pub(crate) fn client(&self) -> Result<Client, Status> {
         let registry = self.registry.get().and_then(Weak::upgrade);
         let registry = registry.ok_or_else(|| Status::internal_error("the server is not ready"))?;
@@ -318,7 +318,7 @@ impl Drop for Lease {
     }
 }
 
-/// The addresses that writes are about to take or to give back, with the number of these.
+/// The addresses that writes are about to take or to give back, with the number of writes.
 #[derive(Default)]
 struct UnderWay(Mutex<HashMap<IpAddr, usize>>);
 

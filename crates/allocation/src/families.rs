@@ -18,8 +18,8 @@ impl Families {
     }
 }
 
-/// Whether an update leaves a service that prefers two families as it is. It gets or loses none because the
-/// cluster did.
+/// Whether an update leaves the families of a `PreferDualStack` service as they are: a change of the
+/// cluster's families alone does not change the service.
 pub(crate) fn stays_as_it_is(new: &Spec, old: &Spec) -> bool {
     let prefers = |policy: Option<&str>| policy.is_none_or(|policy| policy == PREFER_DUAL);
     new.policy.is_some()
@@ -95,7 +95,7 @@ pub(crate) fn complete(new: &mut Spec, old: Option<&Spec>, cluster: Families) ->
     Ok(())
 }
 
-/// A policy of one family takes the second address and family away; otherwise nobody may.
+/// `SingleStack` removes the second address and family; otherwise removing them is an error.
 fn reduce(new: &mut Spec, old: &Spec) -> List {
     let mut errors = List::new();
     if new.is_single_stack() {

@@ -23,12 +23,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tasks::BoxFuture;
 
-/// How often the record of node ports is looked through, as in the reference.
+/// How often the record of node ports is repaired, as in the reference.
 const REPAIR: Duration = Duration::from_secs(180);
-/// How long to wait after that has failed.
+/// How long to wait after a failed repair.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// What services are given.
+/// The ranges that services are given addresses and ports from.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// The addresses of the default family.
@@ -48,8 +48,8 @@ pub struct Services {
 }
 
 impl Services {
-    /// Those in a cache; `None` if it does not have the kinds. The record is for a store that other servers
-    /// share.
+    /// The hook for the services of a cache; `None` if the cache lacks the kinds. The record is for a store
+    /// that other servers share.
     pub fn new(cache: &Cache, config: &Config, record: Option<PortRecord>) -> Option<Self> {
         let configured = [Some(config.range), config.secondary].into_iter().flatten().collect();
         Some(Self {
@@ -62,7 +62,7 @@ impl Services {
         })
     }
 
-    /// Tells it the registry whose hook it is. Only the first call counts.
+    /// Sets the registry whose hook this is. Only the first call counts.
     pub fn connect(&self, registry: &Arc<Registry>) {
         self.addresses.connect(registry);
     }
@@ -82,8 +82,8 @@ impl Services {
         }
     }
 
-    /// Whether a write is about to take or to give back an address. One that is not, and whose service does
-    /// not have it afterwards, belongs to nobody.
+    /// Whether a write is about to take or to give back an address. An address that no write is about to
+    /// take, and that no service has, is leaked.
     pub fn is_under_way(&self, ip: IpAddr) -> bool {
         self.addresses.is_under_way(ip)
     }
@@ -113,7 +113,7 @@ impl Services {
         Spec::read(service).addresses().iter().filter_map(|ip| parse_lenient(ip)).collect()
     }
 
-    /// What is wrong with the node ports of a service that is committed.
+    /// The faults of the node ports of a committed service.
     pub fn port_faults(&self, service: &Map) -> Vec<(u16, PortFault)> {
         self.ports.faults(&Spec::read(service).node_ports())
     }

@@ -16,7 +16,7 @@ pub(crate) struct PortPool {
 /// Why there is no port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortError {
-    /// All are taken.
+    /// All ports are taken.
     Full,
     /// The port is taken.
     Taken,
@@ -39,9 +39,9 @@ impl fmt::Display for PortError {
 /// What is wrong with a node port that a service has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortFault {
-    /// It is not in the range.
+    /// The port is not in the range.
     OutOfRange(PortRange),
-    /// Other services have it too.
+    /// Other services have the port too.
     Shared,
 }
 

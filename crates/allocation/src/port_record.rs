@@ -23,12 +23,12 @@ pub struct PortRecord {
     turn: Mutex<()>,
 }
 
-/// What the record says.
+/// The content of the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recorded {
     /// The ports that are taken.
     pub(crate) taken: BTreeSet<u16>,
-    /// When it was written; none if there is no record.
+    /// The revision of the record; `None` if there is no record.
     written: Option<Revision>,
 }
 
@@ -65,7 +65,7 @@ impl PortRecord {
         Ok(Recorded { taken, written: Some(entry.head.mod_revision) })
     }
 
-    /// Writes other ports in place of those that were read; false if somebody else was faster.
+    /// Replaces the ports that were read; false if another server has written the record meanwhile.
     pub(crate) async fn write(
         &self,
         range: PortRange,

@@ -1,5 +1,5 @@
-//! Node ports: services that are committed say which are taken, and this process which are about to be. Where
-//! other servers take ports too, a record says what they are about to take.
+//! Node ports: those of committed services are taken, and those that writes of this process are about to
+//! take. Where other servers take ports too, a shared record has theirs.
 
 use crate::port_pool::{PortError, PortFault, PortPool};
 use crate::port_record::Recorded;
@@ -20,8 +20,8 @@ const PART: &[Part] =
     &[Part("spec", &[Part("ports", &[Part("nodePort", &[])]), Part("healthCheckNodePort", &[])])];
 /// The dry-run port below the first that is shown.
 const SHOWN_AFTER: i64 = 32768;
-/// How often a port of no service is found in the record before it is taken off: a write may be about to use
-/// it.
+/// How many repairs find a port without a service in the record before it is removed: a write may be about to
+/// use it.
 const PATIENCE: u32 = 3;
 
 /// The node ports of the cluster.
@@ -30,7 +30,7 @@ pub(crate) struct Ports {
     services: Arc<Resource>,
     /// The part of a service that has node ports.
     part: Ref<Type>,
-    /// What other servers share, if there can be any.
+    /// The record that servers share, if the store is shared.
     record: Option<PortRecord>,
 }
 
@@ -48,7 +48,7 @@ impl Ports {
         Some(Self { state: Mutex::new(state), services, part, record })
     }
 
-    /// What other servers have taken or are about to take; none if there are no others.
+    /// The ports that other servers have taken or are about to take; empty if the store is not shared.
     pub(crate) async fn others(&self) -> Result<Others<'_>, Status> {
         // A service that cannot be decrypted may have any port.
         self.services.check_available().map_err(registry::status)?;
@@ -63,7 +63,7 @@ impl Ports {
         Ok(Others { recorded, turn: Some((record, turn)) })
     }
 
-    /// What is wrong with some ports of a service that is committed.
+    /// The faults of some ports of a committed service.
     pub(crate) fn faults(&self, ports: &BTreeSet<u16>) -> Vec<(u16, PortFault)> {
         let fault = |pool: &PortPool, port: u16| pool.fault(port).map(|fault| (port, fault));
         self.with_pool(|pool| ports.iter().filter_map(|port| fault(pool, *port)).collect())
@@ -83,7 +83,7 @@ impl Ports {
         }
     }
 
-    /// Brings the record into agreement with the services. What no service has stays for some rounds, which
+    /// Updates the record to the ports of the services. A port without a service stays for some rounds, which
     /// `leaked` counts.
     pub(crate) async fn repair(&self, leaked: &mut HashMap<u16, u32>) -> Result<(), Status> {
         loop {
@@ -141,7 +141,7 @@ impl Ports {
     /// The node ports of a service, each once.
     fn of(&self, service: Option<&Arc<Entry>>) -> HashSet<u16> {
         let Some(entry) = service else { return HashSet::new() };
-        // Others have none, and need not be read.
+        // Services of other types have no node ports, and are not decoded.
         if !matches!(entry.field("spec.type"), Some("NodePort" | "LoadBalancer")) {
             return HashSet::new();
         }
@@ -159,7 +159,7 @@ pub(crate) struct Others<'a> {
 }
 
 impl Others<'_> {
-    /// Writes what is taken now; false if another server was faster.
+    /// Writes the taken ports; false if another server has written the record meanwhile.
     async fn replace(&self, range: PortRange, taken: &BTreeSet<u16>) -> Result<bool, Status> {
         match &self.turn {
             Some((record, _)) if !self.recorded.says(taken) => {
@@ -181,7 +181,7 @@ impl ReservedPorts {
         self.numbers.is_empty()
     }
 
-    /// Gives them back, also in the record.
+    /// Gives the ports back, also in the record.
     pub(crate) async fn give_back(self) {
         self.ports.forget(self.numbers.iter().copied().collect()).await;
     }
@@ -200,19 +200,19 @@ impl Drop for ReservedPorts {
 /// Why a service gets no ports.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// Its fields are wrong.
+    /// The fields of the service are invalid.
     Invalid(List),
-    /// The server cannot.
+    /// The server failed: an internal error.
     Internal(String),
-    /// The server cannot, and says nothing of the kind.
+    /// The server failed: an error without a reason, as in the reference.
     Unknown(String),
 }
 
-/// What one write takes.
+/// The ports that one write takes.
 pub(crate) struct Taking<'a> {
     reserved: ReservedPorts,
     others: Others<'a>,
-    /// What a dry run would have taken; `None` if this is none.
+    /// The ports that a dry run shows; `None` if the write is not a dry run.
     shown: Option<Vec<i64>>,
 }
 
@@ -222,7 +222,7 @@ impl<'a> Taking<'a> {
         Self { reserved, others, shown: dry_run.then(Vec::new) }
     }
 
-    /// What was taken, for other servers to see too; `None` if one of them was faster.
+    /// Records the taken ports for other servers; `None` if another server has written the record meanwhile.
     pub(crate) async fn finish(self) -> Result<Option<ReservedPorts>, Status> {
         let Self { reserved, others, .. } = self;
         if reserved.numbers.is_empty() {
@@ -341,7 +341,7 @@ impl<'a> Taking<'a> {
             numbers.push(ports.with_pool(|pool| pool.reserve(port, &self.others.recorded.taken))?);
             return Ok(());
         };
-        // A dry run does not ask for the range, as in the reference.
+        // As in the reference, a dry run does not check the range.
         let is_taken = u16::try_from(port).is_ok_and(|port| {
             self.others.recorded.taken.contains(&port) || ports.with_pool(|pool| pool.is_taken(port))
         });

@@ -12,7 +12,7 @@ pub(crate) const SINGLE: &str = "SingleStack";
 pub(crate) const PREFER_DUAL: &str = "PreferDualStack";
 pub(crate) const REQUIRE_DUAL: &str = "RequireDualStack";
 
-/// What a service says about its addresses and node ports.
+/// The fields of a service about addresses and node ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) kind: String,
@@ -84,7 +84,7 @@ impl Spec {
         spec
     }
 
-    /// Writes what differs from `before`, which the service says now.
+    /// Writes the fields that differ from `before`, the current state of the service.
     pub(crate) fn write(&self, before: &Self, service: &mut Map) {
         let spec = service.get_or_insert_with(Key::known("spec"), || Map::new().into());
         let Some(spec) = spec.as_map_mut() else { return };
@@ -118,12 +118,12 @@ impl Spec {
         self.kind == "ExternalName"
     }
 
-    /// Whether it has no address and wants none.
+    /// Whether the service is headless.
     pub(crate) fn is_headless(&self) -> bool {
         self.cluster_ips.first().is_some_and(|first| first == NONE)
     }
 
-    /// Whether its endpoints are listed by its owner, and it has no address.
+    /// Whether the service is headless and has no selector.
     pub(crate) fn is_headless_without_selector(&self) -> bool {
         self.cluster_ip == NONE && !self.has_selector
     }

@@ -20,9 +20,9 @@ use std::net::IpAddr;
 pub(crate) struct Write<'a> {
     services: &'a Services,
     service: &'a mut Map,
-    /// What the service is to say.
+    /// The fields that the service will have.
     spec: Spec,
-    /// What it says now.
+    /// The fields that the service has now.
     written: Spec,
     leases: Vec<Lease>,
     /// The addresses that the service gives back once the write is committed.
@@ -30,13 +30,13 @@ pub(crate) struct Write<'a> {
     dry_run: bool,
 }
 
-/// How often another server may be faster than this one before a write is refused.
+/// How often a write is repeated because another server has written the record meanwhile.
 const ATTEMPTS: u32 = 100;
 
 /// An address that a service is given.
 enum Given {
     Leased(Lease),
-    /// That a dry run shows.
+    /// An address that a dry run shows.
     Shown(IpAddr),
 }
 
@@ -220,8 +220,7 @@ impl<'a> Write<'a> {
         self.written = self.spec.clone();
     }
 
-    /// A service that is only a name has no policy for traffic inside of the cluster; clients do not have to
-    /// remove it.
+    /// Removes `internalTrafficPolicy` from an `ExternalName` service, so that clients need not remove it.
     fn drop_internal_policy(&mut self) {
         let policy = Service::of(self.service).spec().internal_traffic_policy();
         if self.spec.is_external_name()
@@ -257,7 +256,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Gives back what was taken for a write that is refused.
+/// Gives back the addresses of a refused write.
 async fn give_back(leases: Vec<Lease>) {
     for lease in leases {
         lease.release().await;

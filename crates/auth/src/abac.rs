@@ -2,7 +2,7 @@
 //!
 //! Each line of the file is a policy: a JSON object of `abac.authorization.kubernetes.io/v1beta1`, or of its
 //! version `v0`, which is also that of an object without a version. Lines that are empty or begin with `#`
-//! are none.
+//! are ignored.
 
 #[cfg(test)]
 mod tests;
@@ -35,11 +35,11 @@ pub struct PolicyFileError {
     pub line: usize,
     /// The line.
     pub text: String,
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub why: String,
 }
 
-/// A policy. If it names a user and a group, both have to match; if it names neither, it is for nobody.
+/// A policy. If it names a user and a group, both have to match; if it names neither, it matches no user.
 #[derive(Debug, Default)]
 struct Policy {
     user: String,
@@ -131,7 +131,7 @@ impl Policy {
         Ok((policy.for_all_authenticated(), version))
     }
 
-    /// In the version 0 what is not given is not asked for, and a policy is for all groups.
+    /// In `v0` an absent property matches everything, and a policy is for all API groups.
     fn v0(policy: &Map) -> Self {
         let (namespace, resource) = (text(policy, "namespace"), text(policy, "resource"));
         let path = if namespace.is_empty() && resource.is_empty() { ALL } else { "" };
@@ -160,7 +160,7 @@ impl Policy {
         }
     }
 
-    /// Every user and every group are those that are authenticated.
+    /// Restricts `*` as user or group to authenticated users.
     fn for_all_authenticated(self) -> Self {
         if self.user == ALL || self.group == ALL {
             Self { user: String::new(), group: User::AUTHENTICATED.into(), ..self }

@@ -36,8 +36,8 @@ pub enum Target {
     Path(String),
 }
 
-/// What the selectors of a request require. Authorizers may rely on it: the request does not see other
-/// objects.
+/// The requirements of the selectors of a request. Authorizers may rely on them: the request does not see
+/// other objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selectors {
     /// The requirements of the field selector.

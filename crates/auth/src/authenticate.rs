@@ -22,7 +22,7 @@ pub struct Credentials<'a> {
     pub headers: &'a HeaderMap,
     /// The decoded path: anonymous requests may be limited to some.
     pub path: &'a str,
-    /// What the connection's certificates are worth, by [`Authenticators::certify`].
+    /// The verified certificates of the connection, by [`Authenticators::certify`].
     pub certified: Option<&'a Certified>,
 }
 
@@ -39,12 +39,12 @@ impl Authenticated {
         &self.user
     }
 
-    /// What the client is to know of its credentials.
+    /// A warning for the client about its credentials.
     pub fn warning(&self) -> Option<&'static str> {
         self.warning
     }
 
-    /// Whether it is not the user of a request without credentials.
+    /// Whether the user is not the anonymous one.
     pub fn is_known(&self) -> bool {
         !self.user.is_in(User::UNAUTHENTICATED)
     }
@@ -85,7 +85,7 @@ impl Authenticated {
 pub enum SystemIdentity {
     /// The server, for its own objects: `system:apiserver` in the group `system:masters`.
     ApiServer,
-    /// What is above all controllers: `system:kube-controller-manager`, which may do what its roles allow.
+    /// The controller manager itself: `system:kube-controller-manager`, which may do what its roles allow.
     ControllerManager,
     /// A controller: a service account of `kube-system`, which may do what its roles allow.
     Controller(&'static str),
@@ -111,14 +111,14 @@ impl fmt::Debug for Token<'_> {
 pub struct TokenIdentity {
     /// The user, without the group of all authenticated users.
     pub user: User,
-    /// Those of the audiences asked for that the token is for.
+    /// The requested audiences that the token is valid for.
     pub audiences: Vec<String>,
-    /// What the client is to know of the token.
+    /// A warning for the client about the token.
     pub warning: Option<&'static str>,
 }
 
 impl TokenIdentity {
-    /// A user of whose token there is nothing more to say.
+    /// A user whose token leads to no warning.
     pub fn new(user: User, audiences: Vec<String>) -> Self {
         Self { user, audiences, warning: None }
     }
@@ -129,7 +129,7 @@ impl TokenIdentity {
 #[error("{0}")]
 pub struct InvalidToken(pub String);
 
-/// What a method says of a token; `None` if it is not one of that method.
+/// The outcome of a method for a token; `None` if the token does not belong to the method.
 pub type TokenOutcome = Result<Option<TokenIdentity>, InvalidToken>;
 
 /// A method that authenticates tokens.
@@ -172,9 +172,9 @@ impl fmt::Debug for Authenticators {
 }
 
 impl Authenticators {
-    /// What a connection's certificates are worth, unless `before` still says it. TLS has verified that the
-    /// client owns the key of the first. Verifying takes a tenth of a millisecond: the server keeps the
-    /// result for the connection.
+    /// Verifies the certificates of a connection, or returns the result `before` if it still holds. TLS has
+    /// verified that the client owns the key of the first certificate. Verifying takes a tenth of a
+    /// millisecond, so the server keeps the result for the connection.
     pub fn certify(
         &self,
         certificates: &[CertificateDer<'static>],
@@ -246,8 +246,8 @@ impl Authenticators {
         Ok(Authenticated::new(User::anonymous()))
     }
 
-    /// Removes the credentials of an authenticated request, and headers that look as if a proxy had set them:
-    /// no other server is to see them.
+    /// Removes the credentials of an authenticated request, and headers that authenticating proxies usually
+    /// set, before the request is sent to another server.
     pub fn remove_credentials(&self, headers: &mut HeaderMap) {
         bearer::remove(headers);
         let is_own = |name: &str| self.proxy.as_ref().is_some_and(|proxy| proxy.sets(name));
@@ -260,7 +260,8 @@ impl Authenticators {
         token: Token<'_>,
         audiences: &[String],
     ) -> Result<TokenIdentity, InvalidToken> {
-        // The reference asks for a token of its own first, which says this of every other one.
+        // The first method of the reference is its loopback token, which gives this error for every other
+        // token.
         let mut errors = vec!["invalid bearer token".to_owned()];
         for method in &self.tokens {
             match method.authenticate(token, audiences).wait().await {
@@ -283,7 +284,7 @@ fn is_usual(name: &str) -> bool {
     matches!(name, "x-remote-user" | "x-remote-uid" | "x-remote-group") || name.starts_with("x-remote-extra-")
 }
 
-/// The audiences of a token of a method that knows none: those of the server that were asked for. `None` if
+/// The audiences of a token of a method without audiences: the requested ones that the server has; `None` if
 /// there are none.
 pub fn agnostic_audiences(asked: &[String], own: &[String]) -> Option<Vec<String>> {
     if asked.is_empty() {

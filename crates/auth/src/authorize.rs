@@ -21,7 +21,7 @@ pub enum Decision {
     NoOpinion,
 }
 
-/// A decision and what led to it.
+/// A decision with its reason.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The decision.
@@ -57,7 +57,7 @@ impl Reason {
     /// No reason.
     pub const NONE: Self = Self(None);
 
-    /// A reason that is shared with what it is about.
+    /// A reason that is shared with the object that it describes.
     pub fn shared(reason: Arc<dyn fmt::Display + Send + Sync>) -> Self {
         Self(Some(reason))
     }
@@ -204,9 +204,9 @@ pub struct Authorized {
 /// Why a request is not made.
 #[derive(Debug)]
 pub enum Denied {
-    /// The user may not: the 403.
+    /// The user is not allowed to make the request: the 403.
     Forbidden(Status),
-    /// It could not be decided: the reason.
+    /// The authorizers could not decide: the reason.
     Failed(String),
 }
 

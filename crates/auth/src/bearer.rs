@@ -12,7 +12,7 @@ const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 /// The bearer token of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Bearer<'a> {
-    /// None: other credentials are no credentials.
+    /// The request has no bearer token.
     None,
     /// The token.
     Token(Cow<'a, str>),
@@ -45,8 +45,8 @@ pub(crate) fn remove(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether the header `Authorization` has a second space before its token, which makes it no token: the
-/// client is warned.
+/// Whether the header `Authorization` has a second space before its token. Such a header has no token, and
+/// the client is warned.
 pub fn has_extra_space(headers: &HeaderMap) -> bool {
     let written = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     matches!(parts(written), Some(("", Some(_))))

@@ -32,11 +32,11 @@ pub struct BootstrapSecret {
     object: Value,
 }
 
-/// A token that signs what the cluster tells everybody about itself.
+/// A token that signs the ConfigMap `cluster-info`.
 pub struct SigningToken {
-    /// The part that is not secret.
+    /// The public part.
     pub id: String,
-    /// The part that is.
+    /// The secret part.
     pub secret: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Debug for SigningToken {
 impl BootstrapSecret {
     /// The namespace of the Secrets.
     pub const NAMESPACE: &'static str = "kube-system";
-    /// Their type.
+    /// The type of the Secrets.
     pub const TYPE: &'static str = "bootstrap.kubernetes.io/token";
 
     /// Reads a Secret, or says why it holds no token.
@@ -68,7 +68,7 @@ impl BootstrapSecret {
         Ok(Self { name: entry.name().to_owned(), object })
     }
 
-    /// When the token expires, if it does. What cannot be read has expired ever since.
+    /// When the token expires, if it does. A time that cannot be parsed counts as long past.
     pub fn expiration(&self) -> Option<MicroTime> {
         if self.data("expiration").is_empty() {
             return None;
@@ -149,7 +149,7 @@ fn parse(token: &str) -> Option<(&str, &str)> {
     (is_of(id, ID_LENGTH) && is_of(secret, 16)).then_some((id, secret))
 }
 
-/// Whether a text is so many small letters and digits.
+/// Whether a text consists of this many lower-case letters and digits.
 fn is_of(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
@@ -227,7 +227,7 @@ mod tests {
         (secrets, entry)
     }
 
-    /// What a token is worth if its Secret has this type and data, and further metadata.
+    /// The user of a token if its Secret has this type and data, and further metadata.
     async fn ask(token: &str, ty: &str, data: &[(&str, &str)], metadata: &str) -> Option<User> {
         let (secrets, _) = stored("bootstrap-token-abc123", ty, data, metadata).await;
         let tokens = BootstrapTokens::new(secrets, Vec::new());

@@ -127,7 +127,7 @@ pub(crate) fn common_name(own: &CertificateDer<'_>) -> Option<String> {
     names.last().map(str::to_owned)
 }
 
-/// What a connection's certificates are worth.
+/// The result of verifying the certificates of a connection.
 #[derive(Debug)]
 pub struct Certified {
     /// The generations of the authorities that decided.
@@ -140,8 +140,8 @@ pub struct Certified {
     pub(crate) verified: Instant,
 }
 
-/// So long certificates that were refused are not verified again. Some are not valid yet, or only by a clock
-/// that is set right later.
+/// How long refused certificates are not verified again. A certificate may become valid later, also because
+/// the clock is corrected.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 impl Certified {
@@ -156,19 +156,19 @@ impl Certified {
 /// The result of verifying certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome<T> {
-    /// They are valid.
+    /// The certificates are valid.
     Valid {
-        /// What they are for.
+        /// What the certificates prove.
         value: T,
         /// When they expire, in seconds since 1970.
         until: i64,
     },
-    /// They are not accepted.
+    /// The certificates are not accepted.
     Refused,
 }
 
 impl<T> Outcome<T> {
-    /// What valid certificates are for, unless they have expired meanwhile.
+    /// What valid certificates prove, unless they have expired meanwhile.
     pub(crate) fn valid(&self) -> Option<&T> {
         match self {
             Self::Valid { value, until } => {
@@ -180,7 +180,7 @@ impl<T> Outcome<T> {
     }
 }
 
-/// A time for TLS and certificates, which know none before 1970: an earlier one is the first of that year.
+/// A time for TLS and certificates. They have no time before 1970: an earlier time becomes the start of 1970.
 pub fn unix_time(time: SystemTime) -> UnixTime {
     UnixTime::since_unix_epoch(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }

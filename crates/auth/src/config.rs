@@ -5,7 +5,7 @@ pub mod authorization;
 
 use object::quote::quote;
 
-/// Why a text is no URL, as Go says it.
+/// Why a text is not a URL, with the message of Go.
 pub fn url_fault(text: &str) -> Option<String> {
     let fault = |why: &str| Some(format!("parse {}: {why}", quote(text)));
     if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {

@@ -1,4 +1,4 @@
-//! A cache of answers of other servers: bounded in entries, and each for a time.
+//! A cache of answers of other servers, with a limit of entries and a lifetime for each.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,17 +6,17 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The digest of what an answer is about.
+/// The digest of the request that an answer belongs to.
 pub type Digest = [u8; 32];
 
-/// Answers by digest. When there are too many, those that were not asked for lately are dropped.
+/// Answers by digest. When there are too many, the answers that were not used recently are dropped.
 pub struct Expiring<T> {
     generations: Mutex<Generations<T>>,
     /// The most entries of a generation.
     most: usize,
 }
 
-/// The entries that were added or used lately, and those of the time before.
+/// The entries that were added or used recently, and older ones.
 struct Generations<T> {
     young: HashMap<Digest, Held<T>>,
     old: HashMap<Digest, Held<T>>,
@@ -34,7 +34,7 @@ impl<T: Clone> Expiring<T> {
         Self { generations: Mutex::new(generations), most: (most / 2).max(1) }
     }
 
-    /// The answer, if it is there and still counts.
+    /// The answer, if it is kept and has not expired.
     pub fn get(&self, digest: &Digest) -> Option<T> {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

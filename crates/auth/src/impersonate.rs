@@ -1,4 +1,4 @@
-//! Impersonation: a user acts as another, and has then the rights of that one and no others.
+//! Impersonation: a user acts as another user, with the permissions of that user and no others.
 //!
 //! Each of user, groups, uid and further attributes has to be granted by the verb `impersonate`, on a
 //! resource of its own.
@@ -19,13 +19,13 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 /// Why a user is not impersonated.
 #[derive(Debug)]
 pub enum ImpersonationError {
-    /// The caller may not: the 403.
+    /// The caller may not impersonate the user: the 403.
     Forbidden(Status),
-    /// There are headers for impersonation, but not that of the user: the text of a 500.
+    /// There are impersonation headers but no `Impersonate-User`: the text of a 500.
     WithoutUser(String),
 }
 
-/// One thing to impersonate.
+/// A user, group, uid or further attribute to impersonate.
 enum ImpersonatedPart {
     User(String),
     ServiceAccount { namespace: String, name: String },
@@ -35,7 +35,7 @@ enum ImpersonatedPart {
 }
 
 impl ImpersonatedPart {
-    /// What the caller has to be allowed.
+    /// The attributes that the caller has to be authorized for.
     fn attributes(&self) -> Attributes {
         let (group, version, resource, subresource, namespace, name) = match self {
             Self::User(name) => ("", "", "users", "", "", name),
@@ -135,7 +135,7 @@ pub(crate) fn remove(headers: &mut HeaderMap, is_removed: impl Fn(&str) -> bool)
 
 /// What the headers of a request ask for, the user first.
 fn requests(headers: &HeaderMap) -> Vec<ImpersonatedPart> {
-    // Nearly every request has none of them.
+    // Nearly every request has no impersonation headers.
     if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
         return Vec::new();
     }

@@ -3,8 +3,8 @@
 //! 1. **The key decides.** Only algorithms that fit the type of a key are tried with it: RSA signatures with
 //!    RSA keys, the one ECDSA algorithm of its curve with an EC key. There is no `none` and no shared secret,
 //!    whatever a header says.
-//! 2. **Claims of an [`Unverified`] token** can only refuse it, or say which keys to try.
-//!    [`Unverified::verify`] gives [`Claims`].
+//! 2. **Claims of an [`Unverified`] token** are used only to refuse the token, or to choose the keys to try.
+//!    [`Unverified::verify`] returns [`Claims`].
 //! 3. **Bounds.** A token has at most [`MOST_BYTES`], claims at most [`MOST_DEPTH`] levels and
 //!    [`MOST_VALUES`] values.
 //!
@@ -54,7 +54,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them, in the order of their names.
+    /// All algorithms, in the order of their names.
     pub const ALL: [Self; 9] = [
         Self::Es256,
         Self::Es384,
@@ -67,7 +67,7 @@ impl Algorithm {
         Self::Rs512,
     ];
 
-    /// Its name in headers and key sets.
+    /// The name of the algorithm in headers and key sets.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Es256 => "ES256",
@@ -99,7 +99,7 @@ pub struct Unverified<'a> {
     algorithm_name: String,
     key_id: String,
     claims: Claims,
-    /// The header and the claims as they were sent: what is signed.
+    /// The header and the claims as they were sent: the signed text.
     message: &'a str,
     signature: &'a str,
 }
@@ -112,7 +112,7 @@ impl<'a> Unverified<'a> {
         }
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
-        // Further parts would be here.
+        // A token with more than three parts has a dot here.
         if claims.contains('.') || URL_SAFE_NO_PAD.decode(signature).is_err() {
             return None;
         }
@@ -134,7 +134,7 @@ impl<'a> Unverified<'a> {
         &self.algorithm_name
     }
 
-    /// The claims, for checks that can only refuse the token: anybody can have written them.
+    /// The claims, for checks that can only refuse the token: they may be forged.
     pub fn unverified_claims(&self) -> &Claims {
         &self.claims
     }
@@ -169,14 +169,14 @@ fn part(encoded: &str) -> Option<Map> {
     }
 }
 
-/// The claims of a token: one whose signature is verified, but for [`Unverified::unverified_claims`].
+/// The claims of a token. Its signature is verified, except for [`Unverified::unverified_claims`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claims(Map);
 
 /// A claim has the wrong type. The texts are those of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidClaim {
-    /// A time is no number.
+    /// A time is not a number.
     #[error("go-jose/go-jose/jwt: expected number value to unmarshal NumericDate")]
     Time,
     /// The audience is neither text nor a list of texts.
@@ -200,7 +200,7 @@ impl Claims {
         &self.0
     }
 
-    /// The text of a claim; empty if it is absent or none.
+    /// The text of a claim; empty if the claim is absent or not a string.
     pub fn text(&self, name: &str) -> &str {
         self.get(name).and_then(Value::as_str).unwrap_or_default()
     }

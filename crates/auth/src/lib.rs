@@ -7,9 +7,11 @@
 //! 2. **Default deny.** A request without valid credentials is refused; the reason is in the log, not in the
 //!    response.
 //! 3. **Secrets are compared in constant time**, and are in no log and no error.
-//! 4. **Indexes follow the cache.** What decides from objects (roles, bindings, pods, service accounts) asks
-//!    the cache, or an index that is brought up to date before each decision: what was acknowledged counts
-//!    for the next request.
+//! 4. **Indexes follow the cache.** Decisions that depend on objects (roles, bindings, pods, service
+//!    accounts) read the cache, or an index that is brought up to date before each decision: an acknowledged
+//!    write counts for the next request.
+
+#![deny(clippy::indexing_slicing)]
 
 pub mod abac;
 mod attributes;

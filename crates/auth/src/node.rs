@@ -1,9 +1,9 @@
 //! The mode `Node`: what kubelets may do.
 //!
-//! [`Node`] decides on requests of nodes ([`User::as_node`]) alone. What a node may read of secrets, config
-//! maps, claims, volumes and service accounts are the objects that its pods refer to. They are in a graph of
-//! the pods, volumes and attachments in the cache, which is brought up to date before each decision that
-//! needs it, and for no other user. What a node may write of its pods and of itself is left to admission
+//! [`Node`] decides on requests of nodes ([`User::as_node`]) alone. A node may read the secrets, config maps,
+//! claims, volumes and service accounts that its pods refer to. A graph of the pods, volumes and attachments
+//! in the cache has these references; it is brought up to date before each decision that needs it, and only
+//! for nodes. Which fields of its pods and of its own object a node may write is left to admission
 //! (`NodeRestriction`), which sees the objects.
 //!
 //! Feature gates are taken at their defaults: `AuthorizeNodeWithSelectors` is on;
@@ -31,8 +31,7 @@ use tasks::Deferred;
 /// The namespace of the leases of nodes.
 const LEASES: &str = "kube-node-lease";
 
-/// What every node may do with the resources that [`Node`] has no rule of its own for: verbs, group,
-/// resources.
+/// The permissions of every node for resources that [`Node`] has no code for: verbs, group, resources.
 const RULES: [(&[&str], &str, &[&str]); 8] = [
     (&["create"], "authentication.k8s.io", &["tokenreviews"]),
     (&["create"], "authorization.k8s.io", &["subjectaccessreviews", "localsubjectaccessreviews"]),
@@ -111,7 +110,7 @@ impl Node {
         Self { state: RwLock::new(state), rules: rules.collect() }
     }
 
-    /// Reads the graph, after every change that was acknowledged.
+    /// Reads the graph, after it was brought up to date with every acknowledged change.
     fn with_graph<T>(&self, read: impl FnOnce(&Graph) -> T) -> T {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         if state.is_current() {
@@ -158,7 +157,7 @@ impl Node {
         }
     }
 
-    /// A read of one object in a namespace.
+    /// Decides on a read of one object in a namespace.
     fn read(&self, asked: &Asked<'_>, kind: VertexKind) -> Result<(), Reason> {
         if !matches!(asked.verb, "get" | "list" | "watch") {
             return Err("can only read resources of this type".into());
@@ -182,8 +181,7 @@ impl Node {
         self.related(asked, kind)
     }
 
-    /// A write of the status of a claim. The reason names `get`, which is not allowed, as the reference's
-    /// does.
+    /// Decides on a write of the status of a claim. As in the reference, the reason names the verb `get`.
     fn write_status(&self, asked: &Asked<'_>) -> Result<(), Reason> {
         if !matches!(asked.verb, "update" | "patch") {
             return Err("can only get/update/patch this type".into());

@@ -1,14 +1,14 @@
 //! Tokens of OpenID Connect: JSON web tokens that other issuers sign.
 //!
-//! 1. **An issuer costs its own tokens only.** What is asked of an issuer has a time, a limit of bytes and a
-//!    rate; tokens that name another issuer, or keys that are known, wait for none of it.
-//! 2. **Checked before asked.** Audience, times and algorithm can refuse a token before the issuer is asked
-//!    for new keys.
+//! 1. **A slow issuer delays only its own tokens.** Requests to an issuer have a time-out, a limit of bytes
+//!    and a rate limit; tokens of another issuer, or with known keys, do not wait for them.
+//! 2. **Claims are checked first.** Audience, times and algorithm can refuse a token before the issuer is
+//!    asked for new keys.
 //! 3. **Nothing of a token is kept** but the claims that another server gave for it (`distributed`), for some
 //!    seconds.
 //!
-//! `provider` has the discovery document and the keys of an issuer, `verify` says what makes its tokens
-//! valid, `mapping` whose they are. Expressions in place of claims belong into `Mappings::user`.
+//! `provider` has the discovery document and the keys of an issuer, `verify` validates its tokens, `mapping`
+//! makes users from their claims. Expressions in place of claims belong into `Mappings::user`.
 
 mod distributed;
 mod mapping;
@@ -43,7 +43,7 @@ pub struct Config {
     pub audiences: Vec<String>,
     /// How tokens may be signed.
     pub algorithms: Vec<Algorithm>,
-    /// Whose a token is.
+    /// How the claims of a token become a user.
     pub mappings: Mappings,
 }
 
@@ -53,7 +53,7 @@ pub enum Error {
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// An address is none.
+    /// A URL is invalid.
     #[error(transparent)]
     Url(#[from] InvalidUrl),
     /// The system has no random numbers.
@@ -72,7 +72,7 @@ impl Config {
     }
 }
 
-/// An issuer: its keys, and what its tokens mean.
+/// An issuer: its keys, and how its tokens become users.
 struct Issuer {
     config: Config,
     verifier: Verifier,
@@ -120,7 +120,7 @@ impl Issuer {
 #[derive(Clone)]
 pub struct Issuers {
     issuers: Arc<RwLock<Arc<[Arc<Issuer>]>>>,
-    /// The audiences of this server: those of the tokens count for their issuer only.
+    /// The audiences of this server; the audiences of a token are checked against those of its issuer.
     audiences: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ impl fmt::Debug for Issuers {
     }
 }
 
-/// Issuers that are about to take the place of others.
+/// Issuers that are about to replace others.
 pub struct Prepared(Arc<[Arc<Issuer>]>);
 
 impl fmt::Debug for Prepared {
@@ -161,8 +161,7 @@ impl Issuers {
         Ok(none)
     }
 
-    /// Issuers that can take the place of these. Those whose configuration is the same stay, with what they
-    /// know.
+    /// Issuers that can replace these. Issuers with an unchanged configuration are kept, with their keys.
     pub fn prepare(&self, configs: Vec<Config>) -> Result<Prepared, Error> {
         let current = self.current();
         let issuers =
@@ -173,7 +172,7 @@ impl Issuers {
         Ok(Prepared(issuers.collect::<Result<_, Error>>()?))
     }
 
-    /// Puts others in the place of these.
+    /// Replaces the issuers.
     pub fn replace(&self, prepared: &Prepared) {
         *self.issuers.write().unwrap_or_else(PoisonError::into_inner) = prepared.0.clone();
     }

@@ -2,11 +2,10 @@
 //!
 //! [`Rbac`] decides from an index of the roles and bindings in the cache, which is brought up to date before
 //! each decision. A decision looks up the lists of the user and of its groups, and compares the request with
-//! the rules of the roles there, without allocating. What its role grants is named lazily, when a reason is
-//! displayed.
+//! the rules of the roles there, without allocating. The text of a reason is made only when it is displayed.
 //!
-//! [`Held::confirm_no_escalation`] says which permissions a user may not pass on. The requests that it is
-//! about are in `registry`.
+//! [`Held::confirm_no_escalation`] checks that a user grants only permissions that it holds; `registry` calls
+//! it for writes of roles and bindings.
 
 mod binding;
 mod escalation;
@@ -92,7 +91,7 @@ impl Rbac {
         Self { state: RwLock::new(state) }
     }
 
-    /// What a user holds in a namespace and cluster-wide, in the order of its bindings.
+    /// The permissions of a user in a namespace and cluster-wide, in the order of its bindings.
     pub fn held(&self, user: &User, namespace: &str) -> Held {
         self.with_index(|index| {
             let mut held = Held::default();
@@ -115,7 +114,7 @@ impl Rbac {
         self.with_index(|index| index.rules(role, binding_namespace).cloned().ok_or(role))
     }
 
-    /// Reads the index, after every change that was acknowledged.
+    /// Reads the index, after it was brought up to date with every acknowledged change.
     fn with_index<T>(&self, read: impl FnOnce(&Index) -> T) -> T {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         if state.is_current() {
@@ -171,7 +170,7 @@ impl Authorize for Rbac {
     }
 }
 
-/// What went wrong with the roles of a user.
+/// The errors of roles of a user that could not be resolved.
 fn errors(held: &Held) -> Option<String> {
     let errors = held.unresolved.iter().map(|role| Unresolved { role, resource: None }.to_string());
     aggregate(&errors.collect::<Vec<_>>())
@@ -181,8 +180,7 @@ fn errors(held: &Held) -> Option<String> {
 pub struct Unresolved<'a> {
     /// The role.
     pub role: &'a RoleRef,
-    /// The resource of the request in which it was looked for, which the message names instead of the kind of
-    /// the role.
+    /// The resource of the request, which the message names instead of the kind of the role.
     pub resource: Option<&'a str>,
 }
 

@@ -1,9 +1,9 @@
-//! Tokens of service accounts: making them, and telling whose they are.
+//! Tokens of service accounts: issuing them, and authenticating their users.
 //!
-//! 1. **A token is worth what its objects are.** Its account, and the pod, secret or node that it is bound
-//!    to, are looked up for every request, by name and uid: when one of them is deleted the token is refused
-//!    from the next request on.
-//! 2. **Only what cannot change is kept**: that the signature of a token is valid, and its claims
+//! 1. **A token is valid only while its objects exist.** Its account, and the pod, secret or node that it is
+//!    bound to, are looked up for every request, by name and uid: when one of them is deleted the token is
+//!    refused from the next request on.
+//! 2. **Only facts that cannot change are cached**: that the signature of a token is valid, and its claims
 //!    ([`ServiceAccountTokens`]).
 //! 3. **Bound tokens** are issued for a time and for audiences. **Legacy tokens** are in a Secret, for as
 //!    long as that exists.
@@ -40,7 +40,7 @@ pub struct Reference {
     pub uid: String,
 }
 
-/// What a token is bound to: it is invalid as soon as that is deleted.
+/// The object that a token is bound to: the token is invalid as soon as the object is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Binding {
     /// Nothing but the account.
@@ -59,29 +59,29 @@ pub enum Binding {
     Node(Reference),
 }
 
-/// What a token says.
+/// The contents of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The namespace of the account.
     pub namespace: String,
     /// The account.
     pub account: Reference,
-    /// What it is bound to.
+    /// The object that the token is bound to.
     pub binding: Binding,
-    /// For whom it is.
+    /// The audiences of the token.
     pub audiences: Vec<String>,
     /// When it is issued, in seconds since 1970.
     pub issued: i64,
     /// How many seconds it is valid.
     pub lifetime: i64,
-    /// After how many seconds its use is remarkable, of a token that is valid for longer than it was asked
-    /// for.
+    /// The requested lifetime of a token whose lifetime was extended: its use after that is marked in audit
+    /// annotations.
     pub warn_after: Option<i64>,
-    /// Identifies it.
+    /// The id of the token: the claim `jti`.
     pub id: String,
 }
 
-/// What a legacy token says. It is valid for as long as its Secret and its account are there.
+/// The contents of a legacy token, which is valid for as long as its Secret and its account exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyGrant {
     /// The namespace of the account and of the Secret.
@@ -95,9 +95,9 @@ pub struct LegacyGrant {
 /// Issues tokens.
 #[derive(Debug)]
 pub struct Issuer {
-    /// Its name, in the claim `iss`.
+    /// The name of the issuer, in the claim `iss`.
     pub name: String,
-    /// Its key.
+    /// The key that signs.
     pub key: SigningKey,
 }
 

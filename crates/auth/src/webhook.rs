@@ -1,8 +1,8 @@
 //! The mode `Webhook`: another server decides on each request, as a `SubjectAccessReview`.
 //!
-//! 1. **Answers are kept**, those that allow for one time and the others for another; bounded in number and
-//!    by the size of what they are about.
-//! 2. **Only the requests that need the server wait for it**, and no longer than its time.
+//! 1. **Answers are cached**, with one lifetime for those that allow and another for the others; their number
+//!    and the size of their requests are bounded.
+//! 2. **Only the requests that need the server wait for it**, and no longer than its time-out.
 
 use crate::expiring::{Digest, Expiring};
 use crate::{Attributes, Authorize, Decision, Reason, Rules, Selectors, Target, User, Verdict};
@@ -46,7 +46,7 @@ impl FromStr for Version {
     }
 }
 
-/// What counts when the server does not answer.
+/// The decision when the server does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The next mode decides.
@@ -66,7 +66,7 @@ pub struct Config {
     pub unauthorized_ttl: Duration,
     /// How long the server may take, all attempts together.
     pub timeout: Duration,
-    /// What counts when it does not answer.
+    /// The decision when the server does not answer.
     pub failure_policy: FailurePolicy,
     /// The pauses between attempts.
     pub backoff: outbound::Backoff,
@@ -261,8 +261,8 @@ fn texts(list: &[String]) -> Value {
     list.iter().map(|text| Value::from(text.as_str())).collect()
 }
 
-/// The requirements of selectors. What could not be read is left out: a selector only narrows what is asked
-/// for.
+/// Adds the requirements of selectors. A selector that could not be parsed is left out: selectors only narrow
+/// the request.
 fn add_selectors(about: &mut Map, selectors: &Selectors) {
     let fields: Vec<Value> = selectors.fields.iter().map(field_requirement).collect();
     let labels: Vec<Value> = selectors.labels.iter().filter_map(label_requirement).collect();

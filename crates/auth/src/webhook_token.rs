@@ -1,10 +1,10 @@
-//! Tokens that another server knows: it is asked with a `TokenReview`.
+//! Tokens that another server authenticates, by a `TokenReview`.
 //!
-//! 1. **One question at a time for a token.** Requests with the same token wait for the same answer.
-//! 2. **Answers are kept for a time**, those that refuse too. They are found by a keyed digest: the memory of
-//!    the process has no list of tokens.
-//! 3. **Bounded.** A question has a time, and there is a limit of questions under way: a server that hangs
-//!    costs the requests with its tokens that time.
+//! 1. **One review at a time for a token.** Requests with the same token wait for the same answer.
+//! 2. **Answers are cached**, those that refuse too. They are found by a keyed digest: the memory of the
+//!    process has no list of tokens.
+//! 3. **Bounded.** A review has a time-out, and the number of reviews under way is limited: a server that
+//!    hangs delays only requests with its tokens.
 
 use crate::expiring::{Digest, Expiring};
 use crate::webhook::Version;
@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MOST_KEPT: usize = 8192;
 /// The most bytes of a user in an answer that is kept.
 const MOST_USER: usize = 64 << 10;
-/// The most questions under way.
+/// The most reviews under way.
 const MOST_UNDER_WAY: usize = 2048;
 /// The most bytes of an error of the server.
 const MOST_ERROR: usize = 1 << 10;
@@ -46,7 +46,7 @@ pub struct Config {
     pub backoff: Backoff,
 }
 
-/// A server that knows tokens.
+/// A server that authenticates tokens.
 pub struct WebhookTokens(Arc<Inner>);
 
 struct Inner {
@@ -69,7 +69,7 @@ impl fmt::Debug for WebhookTokens {
 pub struct NoRandomNumbers;
 
 impl WebhookTokens {
-    /// A server that knows tokens.
+    /// Authenticates tokens by asking a server.
     pub fn new(server: Endpoint, config: Config) -> Result<Self, NoRandomNumbers> {
         let key =
             hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).map_err(|_| NoRandomNumbers)?;
@@ -92,7 +92,7 @@ impl AuthenticateToken for WebhookTokens {
         }
         let answer = {
             let mut under_way = inner.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            // A question that ended meanwhile has left its answer.
+            // A review that ended meanwhile has cached its answer.
             if let Some(kept) = inner.kept.get(&digest) {
                 return Deferred::Now(Ok(kept));
             }
@@ -124,7 +124,7 @@ impl Inner {
     }
 
     async fn look_up(self: Arc<Self>, digest: Digest, token: String, audiences: Vec<String>) -> TokenOutcome {
-        // The question is over also when it panics.
+        // The review also ends when this task panics.
         let _over = Over { inner: &self, digest };
         let outcome = self.ask(&token, &audiences).await;
         if let Ok(answer) = &outcome
@@ -193,7 +193,7 @@ impl Inner {
     }
 }
 
-/// Ends a question.
+/// Marks a review as ended when dropped.
 struct Over<'a> {
     inner: &'a Inner,
     digest: Digest,

@@ -35,11 +35,11 @@ use tokio::sync::oneshot;
 /// The lock under which changes are applied.
 #[derive(Default)]
 pub(crate) struct Applier {
-    /// None before the cache follows its store, and after it was closed.
+    /// `None` before the cache follows its store, and after the cache was closed.
     work: Mutex<Option<Work>>,
 }
 
-/// What it takes to apply changes.
+/// The state that applying changes needs: the source of changes, and the types that are loaded or lag.
 pub(crate) struct Work {
     routes: Arc<Routes>,
     /// The types that are being loaded, by their prefixes.
@@ -53,9 +53,9 @@ pub(crate) struct Work {
 /// Where changes come from.
 pub(crate) enum Source {
     Follower(Box<dyn Follower>),
-    /// The follower ended with this.
+    /// The follower ended with this error.
     Failed(store::Error),
-    /// The following task has it, or is about to make another.
+    /// The following task holds the follower, or is about to open another one.
     Away,
 }
 
@@ -90,7 +90,7 @@ impl Applier {
         self.lock().as_mut().map(act)
     }
 
-    /// Whoever panicked under the lock left nothing behind that is still used.
+    /// Clears the poison of the lock: the state that a panic left behind is loaded again before it is used.
     pub(crate) fn clear_poison(&self) {
         self.work.clear_poison();
     }
@@ -125,7 +125,7 @@ impl Core {
 }
 
 impl Work {
-    /// Where changes come from from now on; what it was is returned.
+    /// Sets where changes come from, and returns the previous source.
     pub(crate) fn replace_source(&mut self, source: Source) -> Source {
         mem::replace(&mut self.source, source)
     }
@@ -197,8 +197,8 @@ impl Work {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned()
     }
 
-    /// Puts off the changes of types that begin to lag: from the first value on that cannot be decrypted
-    /// without waiting.
+    /// Puts off the changes of types that begin to lag, from the first value that cannot be decrypted without
+    /// waiting.
     fn put_off(&mut self, core: &Core, batch: &Batch) {
         for event in batch.events.iter().filter(|event| open::unavailable(&event.value).is_some()) {
             let Ok(prefix) = str::from_utf8(load::prefix_of(&event.key)) else { continue };
@@ -212,12 +212,12 @@ impl Work {
         }
     }
 
-    /// Has the watchers of a type woken.
+    /// Queues the watchers of a type to be woken.
     pub(crate) fn wake(&self, resource: Arc<Resource>) {
         self.waking.wake(resource);
     }
 
-    /// Keeps the logs within their budget, with some room for what comes next; the largest gives first.
+    /// Trims the logs to somewhat less than their budget, the largest log first.
     fn trim(&self, core: &Core) {
         let budget = core.options.log_bytes;
         let total = || core.log_bytes.load(Ordering::Relaxed);
@@ -236,7 +236,7 @@ impl Work {
     }
 }
 
-/// Has everything loaded again if it is dropped by a panic.
+/// A guard: if a panic drops it, all types are loaded again.
 struct Halfway<'a> {
     core: &'a Core,
     routes: &'a Routes,
@@ -250,7 +250,7 @@ impl Drop for Halfway<'_> {
     }
 }
 
-/// Nothing is read from here on, and all watches end, until the following task has loaded everything again.
+/// Refuses reads and ends all watches until the following task has loaded all types again.
 pub(crate) fn break_off(core: &Core, routes: &Routes) {
     core.progress.set_broken();
     wake_all(routes);

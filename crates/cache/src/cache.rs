@@ -24,18 +24,18 @@ pub(crate) type Routes = RwLock<HashMap<String, Arc<Resource>>>;
 
 /// All resource types of a store, in memory, and kept in step with it by one task.
 ///
-/// Dropping it ends the task; its resources and their watchers then answer [`Error::Closed`].
+/// Dropping the cache ends the task; its resources and their watchers then answer [`Error::Closed`].
 pub struct Cache {
     core: Arc<Core>,
     routes: Arc<Routes>,
     commands: mpsc::UnboundedSender<Command>,
-    /// Those of other stores.
+    /// The caches of other stores: see [`Cache::with`].
     beside: Vec<Self>,
 }
 
 impl Cache {
     /// Loads these types from a store, with the newest of their history, and follows it from there. Needs a
-    /// runtime, which the task stays on.
+    /// runtime, on which the task runs.
     pub async fn open(
         store: Arc<dyn Store>,
         specs: impl IntoIterator<Item = Spec>,
@@ -48,7 +48,7 @@ impl Cache {
                 return Err(Error::Exists { prefix });
             }
         }
-        // The task finds out if the store begins another while it is loaded.
+        // The following task notices if the store begins another lineage during the load.
         let lineage = store.lineage();
         let loaded = load::everything(store.clone(), by_prefix.into_values().collect()).await?;
         let revision = loaded.revision;
@@ -76,8 +76,8 @@ impl Cache {
         Ok(Self { core, routes, commands, beside: Vec::new() })
     }
 
-    /// Has the types of another store beside those of this one. Their revisions are those of their own store,
-    /// and have nothing to do with those that this cache speaks of.
+    /// Adds the types of another store. Their revisions are those of their own store, and cannot be compared
+    /// with the revisions of this cache.
     #[must_use]
     pub fn with(mut self, other: Self) -> Self {
         self.beside.push(other);
@@ -97,7 +97,7 @@ impl Cache {
         all
     }
 
-    /// Those of the first store.
+    /// The resource types of the first store.
     fn own_resources(&self) -> Vec<Arc<Resource>> {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -114,7 +114,7 @@ impl Cache {
         answer.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Stops serving a resource type; what the store holds of it stays there. False if there was none.
+    /// Stops serving a resource type; its objects stay in the store. False if the type was not served.
     pub async fn remove(&self, prefix: &str) -> Result<bool, Error> {
         let (reply, answer) = oneshot::channel();
         self.commands
@@ -143,8 +143,8 @@ impl Cache {
         self.core.wait_for(self.core.progress.lineage(), revision).await
     }
 
-    /// Gives up all history before a revision, here and in the store: watches and exact reads from before are
-    /// too old then.
+    /// Compacts all history before a revision, in the cache and in the store: watches and exact reads of
+    /// earlier revisions are then too old.
     pub async fn forget(&self, to: Revision) -> Result<(), Error> {
         self.wait_for(to).await?;
         for resource in self.own_resources() {
@@ -184,12 +184,12 @@ impl Cache {
         all.find(|health| !health.is_good()).unwrap_or(Health::Good)
     }
 
-    /// Whether what is in memory is being loaded again after a change was applied by half.
+    /// Whether all types are being loaded again after a panic interrupted the application of a change.
     pub fn is_recovering(&self) -> bool {
         self.core.progress.is_broken() || self.beside.iter().any(Self::is_recovering)
     }
 
-    /// Whether it has stopped following a store.
+    /// Whether the cache has stopped following a store.
     pub fn is_closed(&self) -> bool {
         self.core.progress.is_closed() || self.beside.iter().any(Self::is_closed)
     }

@@ -30,12 +30,12 @@ enum Write {
     Delete,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug)]
 pub enum Committed {
-    /// The object is in this state.
+    /// The object was written; its new state.
     Put(Arc<Entry>),
-    /// The object is gone.
+    /// The object was deleted.
     Deleted {
         /// The revision of the deletion.
         revision: Revision,
@@ -53,7 +53,7 @@ impl Committed {
         }
     }
 
-    /// The state that was made, or ended.
+    /// The state that a put wrote, or the last state of a deleted object.
     pub fn entry(&self) -> Option<&Arc<Entry>> {
         match self {
             Self::Put(entry) => Some(entry),
@@ -78,14 +78,15 @@ impl Change {
         Self { resource: resource.clone(), namespace, name, write, expect: Expect::Any }
     }
 
-    /// Only if there is no such object, or one whose bytes are damaged: then the change takes its place.
+    /// Makes the change conditional: there is no such object, or its bytes are damaged and the change
+    /// replaces them.
     #[must_use]
     pub fn create_only(mut self) -> Self {
         self.expect = Expect::Absent;
         self
     }
 
-    /// Only if the object is at this revision.
+    /// Makes the change conditional: the object is at this revision.
     #[must_use]
     pub fn expect_revision(mut self, revision: Revision) -> Self {
         self.expect = Expect::At(revision);
@@ -134,7 +135,7 @@ impl Cache {
         };
         let core = change.resource.core();
         let lineage = core.store.lineage();
-        // A store may answer at once, and a writer go on and on: other tasks may run.
+        // A store may answer without waiting, so that a loop of writes would never let other tasks run.
         tokio::task::coop::consume_budget().await;
         let committed = loop {
             let outcome = core.store.commit(written.clone()).await;
@@ -163,7 +164,7 @@ fn lost() -> Error {
 }
 
 impl Change {
-    /// The error of a change whose precondition did not hold, with what is there.
+    /// The error of a change whose precondition did not hold, with the current object.
     async fn conflict(&self, lineage: u64, conflict: store::Conflict) -> Error {
         let seen = conflict.found.as_ref().map_or(Revision::ZERO, |found| found.head.mod_revision);
         if let Err(error) = self.resource.core().reach(lineage, seen).await {
@@ -199,7 +200,8 @@ impl Change {
         entry.map(Arc::new).map_err(|corrupt| Error::Corrupt(Arc::new(corrupt)))
     }
 
-    /// The outcome of a change that was applied: from the log, or, if it has left the log, made once more.
+    /// The outcome of a change that was applied: from the log, or, if the change has left the log, built
+    /// again.
     fn answer(
         &self,
         written: &store::Change,

@@ -17,10 +17,10 @@ pub struct Cursor {
 
 /// What a cursor reports.
 pub enum Update<'a> {
-    /// Everything known is void; the objects follow, as changes from nothing.
+    /// The index is to be emptied; all objects follow, as changes without a state before.
     Reset,
-    /// An object was made, changed or removed: its state before and after. An object that cannot be read is
-    /// none.
+    /// An object was created, updated or deleted: its state before and after. A state that cannot be read is
+    /// `None`.
     Change {
         /// The state before.
         before: Option<&'a Arc<Entry>>,
@@ -35,7 +35,7 @@ impl Cursor {
         Self { resource, at: None }
     }
 
-    /// The type.
+    /// The resource type.
     pub fn resource(&self) -> &Arc<Resource> {
         &self.resource
     }
@@ -49,15 +49,14 @@ impl Cursor {
     /// Reports the changes since the last call, in order; if these are no longer in the log, or the last call
     /// did not end, a reset and all objects.
     pub fn advance(&mut self, mut report: impl FnMut(Update<'_>)) {
-        // The pieces and the view are shared: the lock is not held while they are reported.
+        // The pieces and the view are shared, so the lock is not held while changes are reported.
         let (era, runs, view) = self.resource.with_state(|view, log| {
             let era = self.resource.era();
             let at = self.at.filter(|(reported, _)| *reported == era);
             let runs = at.and_then(|(_, at)| log.runs_if_complete(at)).map(Iterator::collect::<Vec<_>>);
             (era, runs, view.clone())
         });
-        // If a report panics, the next call begins with a reset: no change is taken for reported that was
-        // not.
+        // If `report` panics, the next call begins with a reset, so that no change is skipped.
         self.at = None;
         match runs {
             None => {
@@ -133,7 +132,7 @@ mod tests {
         cache.forget(cache.committed()).await.unwrap();
         assert_eq!(index.advance(), ["reset", "- a", "- c"]);
 
-        // History in which the type did not change takes nothing from it.
+        // Dropping history in which the type did not change does not reset the cursor.
         cache.commit(Change::put(&other, "n", "x", json("x"))).await.unwrap();
         cache.forget(cache.committed()).await.unwrap();
         cache.commit(Change::put(&maps, "n", "d", json("d"))).await.unwrap();

@@ -2,11 +2,11 @@
 //!
 //! 1. An entry is encoded at most once per encoding for as long as the result is kept; callers that ask while
 //!    it is made wait for it.
-//! 2. What is kept stays within the budget, but for results that are being made.
+//! 2. Kept results stay within the budget; results that are being made do not count.
 //!
-//! The clock decides what goes: a hand moves over the results, takes the mark off those that were asked for
-//! since it last came by, and drops those without one. It goes around when room is needed, and once in a
-//! retention time, so that what nobody asks for any more goes too.
+//! Eviction is the clock algorithm: a hand moves over the results, clears the mark of those that were asked
+//! for since its last round, and drops those without a mark. The hand moves when room is needed, and goes
+//! around once in a retention time, so that unused results are dropped too.
 
 use crate::{Entry, Form};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use store::Revision;
 
 /// Into how many parts the results are divided, each with its own lock and its share of the budget.
 const SHARDS: usize = 16;
-/// What a result takes beside its bytes, about.
+/// About how many bytes of memory a result takes beside its encoding.
 const OVERHEAD: usize = 160;
 
 /// Which encoding: a number that the layer above chooses, one for each way of writing an object.
@@ -30,24 +30,24 @@ pub struct Encoding(pub u32);
 /// The other encodings of all entries of a cache.
 pub struct Encodings {
     shards: Vec<Mutex<Shard>>,
-    /// When all results were last gone through.
+    /// When unused results were last dropped.
     expired: Mutex<Instant>,
     budget: usize,
     hasher: RandomState,
 }
 
-/// Figures of the encodings.
+/// Statistics of the encodings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncodingStats {
     /// The results that are kept.
     pub kept: usize,
     /// Their bytes.
     pub bytes: usize,
-    /// How often a result was there already.
+    /// How often a kept result was returned.
     pub hits: u64,
-    /// How often one had to be made.
+    /// How often a result had to be made.
     pub misses: u64,
-    /// How many were dropped.
+    /// How many results were dropped.
     pub evictions: u64,
 }
 
@@ -72,7 +72,7 @@ struct Shard {
 struct Slot {
     key: Key,
     result: Arc<Result>,
-    /// What it was counted with; zero while it is made.
+    /// The size that the budget counts; zero while the result is made.
     size: usize,
     hot: bool,
 }
@@ -95,7 +95,7 @@ impl Encodings {
         }
     }
 
-    /// An encoding of an entry, made by `make` if it is not there. A failure is not kept.
+    /// An encoding of an entry, made by `make` if it is not kept. A failure is not kept.
     pub fn get<E>(
         &self,
         entry: &Entry,
@@ -126,7 +126,7 @@ impl Encodings {
         made
     }
 
-    /// An encoding of an entry, if it is there. Does not wait for one that is being made.
+    /// An encoding of an entry, if it is kept. Does not wait for one that is being made.
     pub fn kept(&self, entry: &Entry, encoding: Encoding) -> Option<Bytes> {
         let key = self.key(entry, encoding);
         lock(self.shard(key)?).kept(key)
@@ -137,7 +137,7 @@ impl Encodings {
         Key { revision: entry.mod_revision(), object, form: entry.form(), encoding }
     }
 
-    /// Its figures.
+    /// The statistics.
     pub fn stats(&self) -> EncodingStats {
         self.shards.iter().fold(EncodingStats::default(), |sum, shard| {
             let shard = lock(shard);
@@ -163,7 +163,7 @@ impl Encodings {
         self.shards.iter().for_each(|shard| lock(shard).expire());
     }
 
-    /// Drops everything: revisions are given to other changes from now on.
+    /// Drops all results: another lineage begins, in which the same revisions belong to other changes.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -215,7 +215,7 @@ impl Shard {
             if slot.size == 0 || std::mem::take(&mut slot.hot) {
                 self.hand += 1;
             } else {
-                // The newest takes its place, and is passed over.
+                // The newest result moves into the free slot, and is skipped.
                 self.drop_at(self.hand);
                 self.hand += 1;
                 self.stats.evictions += 1;
@@ -223,7 +223,7 @@ impl Shard {
         }
     }
 
-    /// Drops all results without a mark, and takes it off the others.
+    /// Drops all results without a mark, and clears the mark of the others.
     fn expire(&mut self) {
         let mut place = 0;
         while let Some(slot) = self.ring.get_mut(place) {

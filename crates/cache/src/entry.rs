@@ -16,26 +16,25 @@ use std::{
 };
 use store::{Corrupt, Head, Key, Revision};
 
-/// Whether an entry is a state that was committed, or the last state of something that is gone.
+/// Whether an entry is a committed state, or the last state of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// As it was committed.
+    /// A committed state.
     Live,
     /// The last state of a deleted object, with the revision of the delete.
     Tombstone,
 }
 
-/// Whether the bytes of an object are what its schema makes of them.
+/// Whether decoding the bytes of an object and encoding the result gives the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// They are.
+    /// The same bytes.
     AsIs,
-    /// They decode, and the object that they are is written otherwise today: a field was added with a
-    /// default, or taken away.
+    /// Other bytes: the schema has since got a field with a default, or lost a field.
     Otherwise,
 }
 
-/// The committed state of one object. There is no decoded tree: only bytes, and where in them the values lie
+/// The committed state of one object. There is no decoded tree: only bytes, and the positions of the values
 /// that readers select by.
 pub struct Entry {
     spec: Arc<Spec>,
@@ -111,22 +110,22 @@ impl Entry {
         }
     }
 
-    /// The type it belongs to.
+    /// The resource type of the object.
     pub fn spec(&self) -> &Arc<Spec> {
         &self.spec
     }
 
-    /// Its key within the type: `<namespace>/<name>`, or the name alone.
+    /// The key of the object within its type: `<namespace>/<name>`, or the name alone.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Its namespace; empty if the type has none.
+    /// The namespace of the object; empty if the type has none.
     pub fn namespace(&self) -> &str {
         self.key.get(..usize::from(self.namespace_len)).unwrap_or_default()
     }
 
-    /// Its name.
+    /// The name of the object.
     pub fn name(&self) -> &str {
         match self.namespace_len {
             0 => &self.key,
@@ -134,23 +133,23 @@ impl Entry {
         }
     }
 
-    /// Its uid.
+    /// The uid of the object.
     pub fn uid(&self) -> &str {
         text(self.record.uid(&self.bytes))
     }
 
-    /// The revision that created it.
+    /// The revision that created the object.
     pub fn create_revision(&self) -> Revision {
         self.create_revision
     }
 
-    /// The revision of its last change, which is its `resourceVersion`.
+    /// The revision of the last change of the object: its `resourceVersion`.
     pub fn mod_revision(&self) -> Revision {
         self.mod_revision
     }
 
-    /// Whether the store keeps it in a form that is out of date, so that the next write counts, even if it
-    /// changes nothing.
+    /// Whether the stored form is out of date, such as encrypted with an old key: the next write is committed
+    /// even if it changes nothing.
     pub fn is_stale(&self) -> bool {
         self.is_stale
     }
@@ -161,7 +160,8 @@ impl Entry {
         self.fit.load(Ordering::Relaxed) != 0
     }
 
-    /// What is known of the bytes and the schema of a number; nothing if another schema was looked at last.
+    /// What is known of the bytes under the schema with this number; `None` if [`Entry::note_fit`] was last
+    /// called for another schema.
     pub fn fit(&self, schema: u32) -> Option<Fit> {
         match self.fit.load(Ordering::Relaxed) {
             known if known >> 1 != schema || known == 0 => None,
@@ -170,12 +170,12 @@ impl Entry {
         }
     }
 
-    /// The bytes were decoded by the schema of a number, which is not zero, or made from a tree of it.
+    /// Notes that the bytes were decoded, or encoded, with the schema of this number, which is not zero.
     pub fn note_fit(&self, schema: u32, fit: Fit) {
         self.fit.store(schema << 1 | u32::from(fit == Fit::AsIs), Ordering::Relaxed);
     }
 
-    /// Whether this is a state that was committed, or the last one of something that is gone.
+    /// Whether this is a committed state, or the last state of a deleted object.
     pub fn form(&self) -> Form {
         self.form
     }
@@ -185,7 +185,7 @@ impl Entry {
         &self.bytes
     }
 
-    /// Its labels, in the order of the object.
+    /// The labels of the object, in its order.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.record.labels(&self.bytes).map(|[key, value]| (text(key), text(value)))
     }
@@ -200,7 +200,7 @@ impl Entry {
         }
     }
 
-    /// The bytes of a field's value, by its place in the spec.
+    /// The bytes of a field's value, by the index of the field in the spec.
     pub(crate) fn field_at(&self, at: usize) -> &[u8] {
         let absent = || {
             let part = self.record.field_part(at);
@@ -209,22 +209,22 @@ impl Entry {
         self.record.field(&self.bytes, at).unwrap_or_else(absent)
     }
 
-    /// Whether it may have a label with these marks; if not, it has no such label.
+    /// False if the object certainly has no label with these marks.
     pub(crate) fn may_have(&self, marks: u64) -> bool {
         self.record.may_have(marks)
     }
 
-    /// The uids of its owners.
+    /// The uids of the owners of the object.
     pub fn owners(&self) -> impl ExactSizeIterator<Item = &str> {
         self.record.owners(&self.bytes).map(text)
     }
 
-    /// Whether its deletion has begun.
+    /// Whether the object has a `deletionTimestamp`.
     pub fn is_deleting(&self) -> bool {
         self.record.is_deleting()
     }
 
-    /// The memory it takes, nearly.
+    /// About how many bytes of memory the entry takes.
     pub(crate) fn size(&self) -> usize {
         size_of::<Self>() + self.key.len() + self.bytes.len() + self.record.size()
     }
@@ -247,7 +247,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The bytes were checked as a whole when the entry was read.
+/// Bytes of an entry as text: they were checked to be UTF-8 when the entry was read.
 fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).unwrap_or_default()
 }

@@ -13,7 +13,7 @@ pub enum Error {
     TooOld {
         /// The revision asked for, or the last one that was seen.
         requested: Revision,
-        /// The oldest one that works.
+        /// The oldest revision that a watch can start after.
         oldest: Revision,
     },
     /// The state at exactly this revision is gone.
@@ -63,10 +63,10 @@ pub enum Error {
     /// A precondition did not hold; nothing was changed.
     #[error(transparent)]
     Conflict(#[from] Box<Conflict>),
-    /// A change cannot be made of what was given.
+    /// The change is invalid.
     #[error("the change cannot be stored: {reason}")]
     Invalid {
-        /// What is wrong with it.
+        /// What is wrong with the change.
         reason: Invalid,
     },
     /// The resource type is not served any more.
@@ -75,13 +75,13 @@ pub enum Error {
         /// The prefix of its keys.
         prefix: String,
     },
-    /// A resource type is there already.
+    /// A resource type with this prefix exists already.
     #[error("there is a resource type {prefix} already")]
     Exists {
         /// The prefix of its keys.
         prefix: String,
     },
-    /// A change was applied by half, and everything is loaded again.
+    /// A panic interrupted the application of a change, and all types are being loaded again.
     #[error("the cache is being loaded again")]
     Recovering,
     /// The cache was closed, or its store.
@@ -95,7 +95,7 @@ pub enum Error {
 /// A precondition that did not hold.
 #[derive(Clone, Debug)]
 pub struct Conflict {
-    /// What is there now.
+    /// The current object.
     pub found: Option<Arc<Entry>>,
 }
 
@@ -130,7 +130,7 @@ pub enum Invalid {
     /// The bytes are not the JSON of an object.
     #[error("it is not an object: {0}")]
     Json(String),
-    /// The object's own names are others.
+    /// `metadata.namespace` and `metadata.name` differ from the key.
     #[error("it calls itself {0:?}")]
     Named(String),
 }
@@ -156,7 +156,7 @@ impl From<Unreadable> for Error {
 }
 
 impl Error {
-    /// Whether a write that failed with this error may have happened nevertheless.
+    /// Whether a write that failed with this error may have been committed nevertheless.
     pub fn is_fate_unknown(&self) -> bool {
         use store::Error::{Full, Io};
         matches!(self, Self::Store(Full { fate: Fate::Unknown, .. } | Io { fate: Fate::Unknown, .. }))

@@ -9,7 +9,7 @@ use crate::{
 };
 use object::{field_selector, label};
 
-/// Which objects of a type a reader wants: all that is given has to match.
+/// Which objects of a type a reader wants: an object has to match all given conditions.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// Only this namespace.
@@ -83,11 +83,11 @@ pub(crate) struct Selection {
     scope: Scope,
     /// Fields that are indexed and have to have one value.
     indexed: Vec<Indexed>,
-    /// For the first labels of which one of some values is demanded, the marks of those.
+    /// For the first labels that a selector requires to have one of some values: the marks of those values.
     marks: Vec<Box<[u64]>>,
 }
 
-/// Of so many labels, and so many values of each, every one is looked for in the signature of an entry.
+/// The most labels, and the most values of each, that are looked for in the signature of an entry.
 const FEW: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Selection {
         self.indexed.first()
     }
 
-    /// Whether it asks for nothing but a part of the keys.
+    /// Whether the filter has no conditions but a namespace or a name.
     pub(crate) fn selects_by_key_alone(&self) -> bool {
         let Filter { name, labels, fields, .. } = &self.filter;
         name.is_none() && labels.is_everything() && fields.is_everything()
@@ -142,7 +142,7 @@ impl Selection {
         self.filter.namespace.is_none() && self.selects_by_key_alone()
     }
 
-    /// Whether every object under the keys of the scope matches, and none else.
+    /// Whether the objects under the keys of the scope are exactly those that match.
     pub(crate) fn is_scope_alone(&self) -> bool {
         self.is_everything() || matches!(self.scope, Scope::Namespace(_)) && self.selects_by_key_alone()
     }

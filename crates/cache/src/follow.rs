@@ -34,7 +34,7 @@ const LEAVE: Duration = Duration::from_millis(1);
 
 /// How long to wait before values that could not be decrypted are tried again, if no reader asks.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
-/// The shortest pause between two rounds of that.
+/// The shortest pause between two rounds of opening such values.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(200);
 
 /// What the task is asked to do.
@@ -51,7 +51,7 @@ struct TypeLoaded {
     outcome: Result<Everything, Error>,
 }
 
-/// A step of a type that lags was done.
+/// The outcome of one step for a type that lags.
 struct LagStep {
     prefix: String,
     outcome: StepOutcome,
@@ -67,7 +67,7 @@ struct Task {
     routes: Arc<Routes>,
     loads: JoinSet<TypeLoaded>,
     lag_steps: JoinSet<LagStep>,
-    /// The round of opening what cannot be decrypted, at most one.
+    /// The round that opens values that cannot be decrypted; at most one at a time.
     round: JoinSet<()>,
     round_ended: Instant,
     /// The number of the last load that was begun.
@@ -120,7 +120,7 @@ async fn run(closing: &Closing, commands: &mut mpsc::UnboundedReceiver<Command>)
 enum Stop {
     /// The follower failed.
     Store(store::Error),
-    /// A change was applied by half.
+    /// A panic interrupted the application of a change.
     Broken,
 }
 
@@ -231,7 +231,7 @@ impl Task {
                 let prefix = spec.prefix().to_owned();
                 let known = self.routes.read().unwrap_or_else(PoisonError::into_inner).contains_key(&prefix);
                 let ticket = self.ticket + 1;
-                // Changes from now on are kept for it, before it is loaded.
+                // Changes of the type are kept from now on, before its load begins.
                 let is_new = self.core.applier.with(|work| {
                     if known || work.pending.contains_key(&prefix) {
                         reply.send(Err(Error::Exists { prefix })).ok();
@@ -274,8 +274,8 @@ impl Task {
 
     /// Serves a type that was loaded, with the changes that came since.
     ///
-    /// It may have been loaded at a later revision than the other types are at: changes up to that revision
-    /// are in it already, and are skipped.
+    /// The load may be of a later revision than the one announced for the other types: changes up to the
+    /// revision of the load are skipped.
     fn install(&mut self, loaded: TypeLoaded) {
         let TypeLoaded { ticket, spec, outcome } = loaded;
         self.core.applier.with(|work| {
@@ -307,7 +307,7 @@ impl Task {
         });
     }
 
-    /// Opens what types wait for that have begun to lag, or loads them again.
+    /// Opens the values that lagging types wait for, or loads the types again.
     fn begin_lag_steps(&mut self) {
         let steps = self.core.applier.with(|work| {
             let next = |(prefix, lag): (&String, &mut crate::lag::Lag)| {
@@ -362,7 +362,7 @@ impl Task {
         }
     }
 
-    /// Tries to open what the states of all types have that cannot be decrypted.
+    /// Begins to open the values of all types that cannot be decrypted.
     fn begin_round(&mut self) {
         let (core, routes) = (self.core.clone(), self.routes.clone());
         let not_before = self.round_ended + BETWEEN_ROUNDS;
@@ -450,7 +450,7 @@ impl Task {
         }
     }
 
-    /// Loads once more the types that were being loaded: the changes that were kept for them may be
+    /// Restarts the loads of types that were being loaded: the changes kept for these types may be
     /// incomplete.
     fn load_again(&mut self) {
         self.loads = JoinSet::new();

@@ -2,12 +2,12 @@
 //! all others go on.
 //!
 //! 1. A type lags from the revision of the first change that cannot be decrypted. Its changes from there on
-//!    are put off, in order, before they are announced; what readers of the type see is complete up to the
-//!    revision before it (`Resource::announced`).
+//!    are put off, in order, before they are announced; readers of the type see the complete state of the
+//!    revision before (`Resource::announced`).
 //! 2. The values are opened outside of the applier's lock. Then the changes are applied, in order, up to the
 //!    first one that came since and has to be opened as well.
-//! 3. A value that still cannot be decrypted then is applied as that. So a type lags no longer than its
-//!    plugin's time-out, and one value that stays unreadable does not hold up the others of its type.
+//! 3. A value that still cannot be decrypted then is applied as unavailable. So a type lags no longer than
+//!    the time-out of its plugin, and one unreadable value does not delay the others of its type.
 //! 4. The changes that are put off are bounded by bytes. Past the bound they are dropped, and the type is
 //!    loaded again.
 
@@ -68,13 +68,13 @@ impl Lag {
         }
     }
 
-    /// What to do, unless that is under way.
+    /// The next step, unless one is under way.
     pub(crate) fn next(&mut self) -> Option<Next> {
         if mem::replace(&mut self.is_opening, true) {
             return None;
         }
         if mem::take(&mut self.is_incomplete) {
-            // The load begins after all that was dropped, and after what is here.
+            // The load covers the changes that were dropped, and those that are kept here.
             self.events.clear();
             self.bytes = 0;
             return Some(Next::Load);
@@ -82,8 +82,8 @@ impl Lag {
         Some(Next::Open(self.events.iter().filter_map(|event| open::unavailable(&event.value)).collect()))
     }
 
-    /// Applies what can be read, or is known to be unreadable, after values were opened. True if the type
-    /// lags no longer.
+    /// Applies the changes whose values were opened, or are known to be unreadable. True if the type no
+    /// longer lags.
     pub(crate) fn catch_up(&mut self, opened: &Opened) -> bool {
         self.is_opening = false;
         if self.is_incomplete {
@@ -115,13 +115,13 @@ impl Lag {
         self.advance()
     }
 
-    /// The type could not be loaded: that has to be tried again.
+    /// Notes that the load failed and has to be repeated.
     pub(crate) fn not_loaded(&mut self) {
         self.is_opening = false;
         self.is_incomplete = true;
     }
 
-    /// Begins anew after the type was loaded. True if it lags no longer.
+    /// Starts over after the type was loaded. True if the type no longer lags.
     pub(crate) fn loaded(&mut self) -> bool {
         self.is_opening = false;
         let loaded = self.resource.with_state(|view, _| view.revision);
@@ -130,7 +130,7 @@ impl Lag {
         !self.is_incomplete && self.advance()
     }
 
-    /// Says up to where the type is complete. True if it lags no longer.
+    /// Sets the revision up to which the type is complete. True if the type no longer lags.
     fn advance(&mut self) -> bool {
         let complete = self.events.front().map(|event| Revision(event.revision().0.saturating_sub(1)));
         self.resource.set_complete_to(complete);

@@ -14,7 +14,8 @@ use store::{Corrupt, Revision};
 /// How fresh the state has to be that a reader is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Freshness {
-    /// It holds every change that was acknowledged before the question, by any process that shares the store.
+    /// The state has every change that was acknowledged before the request, by any process that shares the
+    /// store.
     #[default]
     MostRecent,
     /// The state in memory, without a question to the store.
@@ -28,12 +29,12 @@ pub enum Freshness {
 pub enum Mode {
     /// A current one. With [`Freshness::Any`] the limit is ignored, as the API has it.
     Current(Freshness),
-    /// Exactly that of a revision.
+    /// The state of exactly this revision.
     Exact(Revision),
     /// The rest of a list that was given in part.
     Continue {
-        /// The revision of the list; `None` goes on at the most recent state, which is not the one it began
-        /// with.
+        /// The revision of the list; `None` continues at the most recent state, which differs from that of
+        /// the earlier parts.
         revision: Option<Revision>,
         /// Where to go on: the [`next`](List::next) of the part before.
         start: String,
@@ -46,14 +47,14 @@ impl Default for Mode {
     }
 }
 
-/// A question for the objects of a type.
+/// A request for the objects of a type.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     /// Which state to show.
     pub mode: Mode,
-    /// Which objects of it.
+    /// Which objects to return.
     pub filter: Filter,
-    /// The most objects to give.
+    /// The most objects to return.
     pub limit: Option<NonZeroUsize>,
 }
 
@@ -81,7 +82,7 @@ impl Query {
 /// The answer to a [`Query`]: an iterator over shared entries in the order of their keys, and the metadata of
 /// the list.
 ///
-/// It holds the state that it shows, and no entry that it has given.
+/// The list holds its state in memory, but no entry that was already returned.
 #[derive(Debug)]
 pub struct List {
     /// The revision of the state that is shown.
@@ -102,7 +103,7 @@ enum Items {
 }
 
 impl List {
-    /// A list without objects, which is of no state.
+    /// An empty list that belongs to no revision.
     pub fn none() -> Self {
         let items = Items::Ready(Vec::new().into_iter());
         Self { revision: Revision::ZERO, next: None, remaining: None, damaged: Vec::new(), items }
@@ -164,8 +165,8 @@ impl Resource {
     ///
     /// Waits for a revision that is not there yet, up to the time-out of the cache, and then fails with
     /// [`Error::TooLarge`]. A state that is no longer kept is [`Error::Expired`] or
-    /// [`Error::ContinueExpired`]. Where an object cannot be decrypted at present, nobody can say what the
-    /// list is: that is [`Error::Unavailable`].
+    /// [`Error::ContinueExpired`]. If an object cannot be decrypted at present, it is not known whether the
+    /// object belongs to the list: [`Error::Unavailable`].
     pub async fn list(&self, query: Query) -> Result<List, Error> {
         let Query { mode, filter, mut limit } = query;
         let selection = Selection::new(self.spec(), filter);
@@ -208,7 +209,7 @@ impl Resource {
         self.wait_for(lineage, wanted).await
     }
 
-    /// A current state. What could not be decrypted is tried once more.
+    /// A current state, after one more attempt to decrypt what could not be decrypted before.
     pub(crate) async fn current(&self, freshness: Freshness) -> Result<View, Error> {
         self.freshen(freshness).await?;
         let view = self.view();

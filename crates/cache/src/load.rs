@@ -36,7 +36,7 @@ struct LoadPart<T> {
 /// What the store has.
 type Raw = LoadPart<Result<store::Entry, store::Unreadable>>;
 
-/// Loads the entries of some types at the newest revision. What belongs to none of them is left alone.
+/// Loads the entries of some types at the newest revision, and skips the entries of other types.
 pub(crate) async fn everything(store: Arc<dyn Store>, specs: Vec<Arc<Spec>>) -> Result<Everything, Error> {
     let work = move || load(&*store, &specs);
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Closed))
@@ -118,8 +118,8 @@ pub(crate) fn prefix_of(key: &store::Key) -> &[u8] {
 }
 
 /// The logs of the loaded types, with the newest changes before the revision that they were loaded at. Where
-/// history cannot be read, the logs start at that revision; they never start later, also if history does by
-/// now.
+/// history cannot be read, the logs start at that revision; they never start later, even if the store has
+/// compacted that revision in the meantime.
 pub(crate) async fn history(store: &Arc<dyn Store>, loaded: &Everything, options: &CacheOptions) -> Vec<Log> {
     let from = Revision(loaded.revision.0.saturating_sub(options.replay));
     for _ in 0..3 {

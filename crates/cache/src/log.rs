@@ -79,20 +79,21 @@ impl Transition {
         Self { revision, key, before, after, tombstone: OnceLock::new() }
     }
 
-    /// The state before, with this change's revision: the object of a DELETED event. Made once.
+    /// The state before, with the revision of this change: the object of a DELETED event. Built once.
     pub(crate) fn tombstone(&self) -> Option<&Arc<Entry>> {
         let before = self.before.entry()?;
         Some(self.tombstone.get_or_init(|| Arc::new(before.tombstone(self.revision))))
     }
 
-    /// The memory it keeps from being freed: the state before, twice where a tombstone is likely to be made.
+    /// The memory that the change keeps from being freed: the state before, counted twice where a tombstone
+    /// is likely to be built.
     fn size(&self) -> usize {
         let copies = if matches!(self.after, Slot::Entry(_)) { 1 } else { 2 };
         size_of::<OnceLock<Self>>() + self.key.len() + copies * self.before.size()
     }
 }
 
-/// Some changes that follow each other. It fills up, and never changes otherwise.
+/// Consecutive changes. A piece is only appended to.
 #[derive(Debug)]
 pub(crate) struct Piece {
     changes: Box<[OnceLock<Transition>]>,
@@ -115,14 +116,14 @@ pub(crate) struct Run {
     pub(crate) places: Range<usize>,
 }
 
-/// A piece of the log, and what is known of it without a look inside.
+/// A piece of the log, with the values that a search needs.
 #[derive(Debug)]
 struct KeptPiece {
     piece: Arc<Piece>,
     len: usize,
     /// The revision of its last change.
     last: Revision,
-    /// When that came.
+    /// When the last change was added.
     at: Instant,
     bytes: usize,
 }
@@ -156,8 +157,8 @@ impl KeptPiece {
 #[derive(Debug)]
 pub(crate) struct Log {
     start: Revision,
-    /// Every change after this is in the log. Before `start` if history was given up in which nothing
-    /// changed.
+    /// Every change after this revision is in the log. It is before `start` if dropped history had no change
+    /// of the type.
     complete_after: Revision,
     parts: VecDeque<KeptPiece>,
     len: usize,
@@ -238,7 +239,7 @@ impl Log {
         changes.find(|change| *change.key == *key)
     }
 
-    /// Whether anything is so old that it can go.
+    /// Whether the oldest piece is older than `expired`.
     pub(crate) fn is_expired(&self, expired: Instant) -> bool {
         self.parts.front().is_some_and(|part| part.at < expired)
     }

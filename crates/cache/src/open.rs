@@ -1,8 +1,8 @@
 //! Values that could not be decrypted when they were read: they are opened outside of every lock, several at
 //! a time.
 //!
-//! The store hands values out without waiting for a KMS plugin. What it could not decrypt is [`Unavailable`],
-//! and stays in the state of its type as that: the object is there, it is neither shown nor replaced. The
+//! The store returns values without waiting for a KMS plugin. A value that it could not decrypt is
+//! [`Unavailable`], and is kept so in the state of its type: the object is neither shown nor replaced. The
 //! following task tries to open all such values again, each second and when a reader asks for one of them.
 
 use crate::{Entry, Spec, log::Slot, view::Loaded};
@@ -44,13 +44,13 @@ pub(crate) fn all(store: &dyn Store, values: &[Arc<Unavailable>]) -> Opened {
     thread::scope(|scope| {
         let others: Vec<_> = (1..values.len().min(AT_ONCE)).map(|_| scope.spawn(work)).collect();
         let mut opened = Opened(work().into_iter().collect());
-        // What a thread that panicked had is not among the opened ones, and stays unavailable.
+        // The values of a thread that panicked stay unavailable.
         others.into_iter().filter_map(|thread| thread.join().ok()).for_each(|more| opened.0.extend(more));
         opened
     })
 }
 
-/// Opens what a load could not decrypt, in place, and returns the entries that this gave. Blocking.
+/// Opens the values that a load could not decrypt, in place, and returns the opened entries. Blocking.
 pub(crate) fn loaded(store: &dyn Store, spec: &Arc<Spec>, loaded: &mut [Loaded]) -> Vec<Arc<Entry>> {
     let values: Vec<_> = loaded.iter().filter_map(Loaded::unavailable).cloned().collect();
     let mut entries = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn loaded(store: &dyn Store, spec: &Arc<Spec>, loaded: &mut [Loaded])
     entries
 }
 
-/// What became of a value that was to be opened.
+/// The outcome of opening a value.
 pub(crate) fn slot(spec: &Arc<Spec>, unavailable: &Arc<Unavailable>, opened: &Opened) -> Slot {
     match opened.get(unavailable) {
         Some(value) => Slot::read(spec, &unavailable.key, &unavailable.head, value),
@@ -114,7 +114,7 @@ pub(crate) fn unavailable(value: &Value) -> Option<Arc<Unavailable>> {
     }
 }
 
-/// Rounds of opening what the states of all types have that cannot be decrypted.
+/// Rounds that open the values of all types that cannot be decrypted.
 pub(crate) struct Rounds {
     /// Whether some state may have such a value.
     has_any: AtomicBool,
@@ -142,7 +142,7 @@ impl Rounds {
         self.has_any.store(true, Ordering::Release);
     }
 
-    /// Whether there may be something to open; nothing is known of until the next [`Rounds::note`].
+    /// Whether there may be a value to open; resets the mark until the next [`Rounds::note`].
     pub(crate) fn take(&self) -> bool {
         self.has_any.swap(false, Ordering::AcqRel)
     }

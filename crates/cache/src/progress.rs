@@ -82,8 +82,8 @@ impl Progress {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// What is in memory cannot be trusted until everything is loaded again. Who waits for a revision goes on
-    /// waiting.
+    /// Marks the states in memory as broken until all types are loaded again. Tasks that wait for a revision
+    /// keep waiting.
     pub(crate) fn set_broken(&self) {
         self.broken.store(true, Ordering::Release);
     }
@@ -113,7 +113,7 @@ impl Progress {
     }
 }
 
-/// The tasks whose revision is announced. They are woken when this is dropped, so in any case.
+/// The tasks whose revision is announced. Dropping the value wakes them.
 #[must_use = "dropping it at once wakes the waiting tasks before anything else is done"]
 pub(crate) struct Reached(BTreeMap<(u64, u64), Waker>);
 

@@ -81,18 +81,18 @@ pub struct Resource {
     openings: AtomicU64,
     /// While the type lags: the revision up to which it is complete; otherwise the largest number.
     complete_to: AtomicU64,
-    /// The type lags less.
+    /// Notifies tasks that wait for a lagging type when it has advanced.
     advanced: Notify,
     removed: AtomicBool,
 }
 
-/// A time in which revisions can be compared, and the log has every change. Nothing of an earlier era goes
-/// on.
+/// A period in which revisions can be compared and the log has every change. Watches and cursors of an
+/// earlier era end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Era {
     /// The lineage of the store.
     pub(crate) lineage: u64,
-    /// How often objects became readable that were there before: no change says so.
+    /// How often existing objects became readable, which no change in the log shows.
     pub(crate) openings: u64,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Applied {
     pub(crate) after: Slot,
 }
 
-/// Figures of a resource type.
+/// Statistics of a resource type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// How many objects there are.
@@ -182,7 +182,7 @@ impl Resource {
         self.with_state(|view, _| view.unreadable())
     }
 
-    /// Fails if an object cannot be decrypted at present: nobody can say then what is not there.
+    /// Fails if an object cannot be decrypted at present: then it is not known which objects are absent.
     pub fn check_available(&self) -> Result<(), Error> {
         let first = self.with_state(|view, _| view.unavailable().into_iter().next());
         first.map_or(Ok(()), |unavailable| Err(Error::Unavailable(unavailable)))
@@ -384,7 +384,8 @@ impl Resource {
         self.watcher_index.restart(since);
     }
 
-    /// Takes objects into the state that could not be decrypted before. No change says so: a new era begins.
+    /// Adds objects to the state that could not be decrypted before. No change in the log shows that, so a
+    /// new era begins.
     pub(crate) fn take_opened(&self, values: &[Arc<Unavailable>], opened: &Opened) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut number = 0;

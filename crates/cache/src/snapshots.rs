@@ -1,9 +1,9 @@
-//! States of the past: those that a limited list has shown a part of are kept for a while; any other in reach
-//! is made again.
+//! States of past revisions: those that a limited list has begun to return are kept for a while; any other
+//! state that history still reaches is built again.
 //!
-//! A kept state shares what it can with the present one, so it costs what has changed since. One that is not
-//! kept is made from the nearest newer state by undoing the log, or, where the log in memory does not reach,
-//! loaded from the store's history.
+//! A kept state shares unchanged entries with the current one, so it costs only what has changed since. A
+//! state that is not kept is built from the nearest newer state by undoing the log, or, where the log in
+//! memory does not reach, loaded from the store's history.
 //!
 //! A state can be read for as long as the store's history reaches its revision, however often it was used: a
 //! kept state is dropped with that history.
@@ -75,8 +75,8 @@ impl Snapshots {
         }
     }
 
-    /// What they keep from being freed, at most: what was superseded since the oldest of them without what is
-    /// in the log, and what was loaded for each.
+    /// The most bytes that the kept states alone keep from being freed: those superseded since the oldest
+    /// kept state that are not in the log, and those loaded for each.
     pub(crate) fn bytes(&self, now: &View, log: &Log) -> u64 {
         let kept = self.kept();
         let oldest = kept.iter().map(|kept| kept.view.superseded).min().unwrap_or(now.superseded);
@@ -84,8 +84,8 @@ impl Snapshots {
         superseded + kept.iter().map(|kept| kept.view.own_bytes).sum::<u64>()
     }
 
-    /// Drops the state that was not used for the longest time; false if none is kept. A token that names it
-    /// goes on: it is made again.
+    /// Drops the least recently used state; false if none is kept. A continue token of that state stays
+    /// valid: the state is built again.
     pub(crate) fn drop_one(&self) -> bool {
         let mut kept = self.kept();
         let idle = (0..kept.len()).min_by_key(|at| kept.get(*at).map(|kept| kept.used));

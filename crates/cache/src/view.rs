@@ -15,9 +15,8 @@ use store::{Corrupt, Revision, Unavailable, Unreadable};
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) revision: Revision,
-    /// The bytes of all states of objects that were superseded before this one, from some time on. The
-    /// difference of two views is what the older of them keeps from being freed, at most, of what they
-    /// shared.
+    /// A running total of the bytes of superseded object states. The difference between two views is the most
+    /// that the older view keeps from being freed.
     pub(crate) superseded: u64,
     /// The bytes that it shares with no newer view, because they were loaded for it.
     pub(crate) own_bytes: u64,

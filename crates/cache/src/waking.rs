@@ -28,7 +28,7 @@ impl Waking {
         Self { queue, _task: Some(task) }
     }
 
-    /// Has the watchers of a type woken. Call it after the changes of the type are announced.
+    /// Queues the watchers of a type to be woken. To be called after the changes of the type are announced.
     pub(crate) fn wake(&self, resource: Arc<Resource>) {
         if resource.watcher_index().announced()
             && let Err(refused) = self.queue.send(resource)
@@ -39,7 +39,7 @@ impl Waking {
 }
 
 async fn run(queue: &mut mpsc::UnboundedReceiver<Arc<Resource>>, routes: &Routes) -> Ended {
-    // A run before this one may have ended in between.
+    // An earlier run of the task may have ended with types in its queue.
     for resource in routes.read().unwrap_or_else(PoisonError::into_inner).values() {
         resource.watcher_index().wake();
         resource.watcher_index().wake_all();

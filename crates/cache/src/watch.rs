@@ -1,4 +1,4 @@
-//! Watching: a stream of what becomes of the objects that a filter picks.
+//! Watching: a stream of the changes of the objects that a filter picks.
 //!
 //! A [`Watcher`] is a cursor: it owns no queue, holds nothing back, and costs the same whether a million
 //! changes or none have passed it. It reads the log of its type; older changes it reads from the store's
@@ -55,8 +55,7 @@ pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// Where a watch starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With the changes after a revision, whose state the watcher knows. One that is not there yet is waited
-    /// for.
+    /// With the changes after a revision. The watcher waits for a revision that is not committed yet.
     After(Revision),
     /// With the state, as ADDED events in the order of keys, and then its changes.
     State(Freshness),
@@ -108,14 +107,14 @@ impl WatchOptions {
     }
 }
 
-/// What became of an object, as a watcher sees it.
+/// The type of an event, as a watcher sees the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// It is there and was not before.
+    /// The object exists and matches, and did not before.
     Added,
-    /// It is another than before.
+    /// The object has changed.
     Modified,
-    /// It is gone.
+    /// The object was deleted, or no longer matches.
     Deleted,
 }
 
@@ -133,9 +132,9 @@ impl EventType {
 /// One event. All watchers share its object.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// What became of the object.
+    /// The type of the event.
     pub kind: EventType,
-    /// The object: as it is now, or, if it is gone, as it was last, with the revision of the change.
+    /// The object after the change; for a DELETED event its last state, with the revision of the change.
     pub entry: &'a Arc<Entry>,
 }
 
@@ -149,9 +148,9 @@ impl Event<'_> {
 /// Why a bookmark comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// It was time for one.
+    /// The bookmark interval has passed.
     Periodic,
-    /// The initial events of a streaming list are through: the one that carries [`INITIAL_EVENTS_END`].
+    /// The initial events of a streaming list were sent: the bookmark carries [`INITIAL_EVENTS_END`].
     InitialEventsEnd,
 }
 
@@ -255,7 +254,7 @@ impl Transition {
     }
 }
 
-/// A list that takes no allocation for one.
+/// A list that does not allocate for a single item.
 #[derive(Clone, Debug)]
 struct Few<T> {
     first: Option<T>,

@@ -510,7 +510,7 @@ async fn damaged_objects_are_reported_and_the_others_served(backing: Backing) {
         assert!(elsewhere.damaged.is_empty());
     };
     check(&f).await;
-    // It is not deleted, and what became of it cannot be told.
+    // The object is not deleted, and its state is not known.
     assert!(matches!(all.error().await, Error::Corrupt(_)));
     assert!(matches!(on_node.error().await, Error::Corrupt(_)));
     assert!(elsewhere.is_quiet().await);

@@ -36,8 +36,8 @@ struct Failure {
     message: String,
 }
 
-/// Deletes the objects of a definition's kind, and removes its finalizer when they are gone. It is done when
-/// the definition is gone, or does not wait for that any more.
+/// Deletes the objects of a definition's kind, and removes the finalizer of the definition when they are
+/// gone. Ends when the definition was deleted, or no longer has the finalizer.
 pub(crate) async fn run(client: Client, sources: Arc<Sources>, name: Text) {
     let mut pause = FIRST_PAUSE;
     while let Err(error) = step(&client, &sources, &name).await {
@@ -114,7 +114,7 @@ async fn delete_instances(
     let served = catalog.served().find(is_it).map(|served| served.version.clone());
     let version = match served {
         Some(version) => version,
-        // Objects whose finalizers nobody can remove keep the definition, until it serves a version again.
+        // Objects with finalizers keep the definition, and cannot be written until it serves a version again.
         None => {
             let kind = kind_of(definition, sources).map_err(|error| without_client(&error))?;
             let storage = kind.storage_version.clone();

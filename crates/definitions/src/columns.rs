@@ -9,8 +9,7 @@ use schema::views::apiextensions::v1::CustomResourceColumnDefinition;
 use schema::{Shape, json};
 use std::sync::Arc;
 
-/// The most values that the columns of a row take up on their ways, all together. Cells for which there are
-/// none left are empty.
+/// The most values that the paths of all columns of a row may visit together. The cells after that are empty.
 const MOST_VALUES: usize = 4_000_000;
 
 /// The columns of a version, and the function that makes rows of them.
@@ -37,8 +36,8 @@ enum ColumnType {
 }
 
 impl Table {
-    /// Without columns in the definition there is the age. Columns from the first on whose path cannot be
-    /// read are left out.
+    /// A definition without columns gets the age. The first column whose path cannot be parsed, and all after
+    /// it, are left out.
     pub(crate) fn new(added: Items<'_, CustomResourceColumnDefinition<'_>>) -> Self {
         let mut columns = vec![ColumnDefinition::from(&Column::NAME)];
         let mut sources = Vec::new();

@@ -1,4 +1,4 @@
-//! What the conditions of a definition say.
+//! The conditions of a definition.
 
 use crate::definition::{Definition, conditions_of};
 use crate::names::Taken;
@@ -8,7 +8,7 @@ use registry::conditions;
 use schema::view::Items;
 use schema::views::apiextensions::v1::CustomResourceDefinitionCondition;
 
-/// A condition but for its time.
+/// A condition without its time.
 pub(crate) struct Condition<'a> {
     pub(crate) kind: &'static str,
     pub(crate) status: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Condition<'a> {
 }
 
 impl Condition<'_> {
-    /// Sets it in a status. Its time changes with its status alone.
+    /// Sets the condition in a status. `lastTransitionTime` changes only with the status of the condition.
     pub(crate) fn set(&self, status: &mut Map) {
         let fields = [
             ("type", self.kind),
@@ -29,7 +29,7 @@ impl Condition<'_> {
     }
 }
 
-/// Whether a condition is there and holds.
+/// Whether a condition is `True`.
 pub(crate) fn is_true(conditions: Items<'_, CustomResourceDefinitionCondition<'_>>, kind: &str) -> bool {
     conditions.iter().any(|condition| condition.r#type() == kind && condition.status() == "True")
 }
@@ -91,7 +91,7 @@ pub(crate) fn note_structure(status: &mut Map, found: Option<&NonStructural>) {
     Condition { kind, status: value, reason, message }.set(status);
 }
 
-/// Says in a status that the kind is served, if its names are accepted.
+/// Sets `Established` in a status, if the names are accepted.
 pub(crate) fn establish(definition: &Definition, status: &mut Map) {
     let known = conditions_of(status);
     if !is_true(known, "NamesAccepted") || is_true(known, "Established") {

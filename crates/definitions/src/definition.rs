@@ -15,23 +15,23 @@ use store::Revision;
 /// The finalizer that is removed when all objects of the kind are gone.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What is kept of a definition while nothing happens to it.
+/// The data that is kept in memory for each definition.
 pub(crate) struct Definition {
     pub(crate) name: Text,
     pub(crate) uid: Text,
-    /// It grows with every change of the spec.
+    /// `metadata.generation`, which grows with every change of the spec.
     pub(crate) generation: i64,
     pub(crate) revision: Revision,
     pub(crate) group: Text,
-    /// The names that it asks for.
+    /// The requested names: `spec.names`.
     pub(crate) names: Map,
-    /// Its status.
+    /// The status of the definition.
     pub(crate) status: Map,
     /// The value of the annotation that definitions of protected groups need.
     pub(crate) approval: Text,
     /// Whether the authority of its conversion webhook can be read.
     pub(crate) has_valid_authority: bool,
-    /// Whether it is being deleted, and waits for the objects of its kind.
+    /// Whether the definition is being deleted, and waits for the objects of its kind.
     pub(crate) is_to_be_cleaned_up: bool,
 }
 
@@ -87,18 +87,18 @@ impl Definition {
         })
     }
 
-    /// The names that it has.
+    /// The accepted names: `status.acceptedNames`.
     pub(crate) fn accepted(&self) -> &Map {
         static NONE: Map = Map::new();
         self.status.get("acceptedNames").and_then(Value::as_map).unwrap_or(&NONE)
     }
 
-    /// Whether it does not have all names that it asks for.
+    /// Whether some requested names are not accepted.
     pub(crate) fn lacks_names(&self) -> bool {
         self.names != *self.accepted()
     }
 
-    /// Whether its kind is to be served, by a status.
+    /// Whether a status says that the kind is to be served.
     pub(crate) fn is_served_by(status: &Map) -> bool {
         let conditions = conditions_of(status);
         conditions::is_true(conditions, "NamesAccepted") || conditions::is_true(conditions, "Established")

@@ -50,7 +50,7 @@ pub struct Definitions {
     known: HashMap<Text, Arc<Definition>>,
     /// The names of the definitions of each group.
     groups: HashMap<Text, BTreeSet<Text>>,
-    /// What is to be looked at.
+    /// The definitions that are to be reconciled.
     due: BTreeSet<Text>,
     /// The status that is being written.
     writes: HashMap<Text, PendingWrite>,
@@ -63,16 +63,16 @@ pub struct Definitions {
 
 /// A status that is being written.
 struct PendingWrite {
-    /// The state that it is for.
+    /// The state that the status was made for.
     revision: Revision,
     accepted: Map,
 }
 
-/// What is served of a definition.
+/// The served kind of a definition.
 struct Installed {
     form: Form,
     is_terminating: bool,
-    /// Whether it could be served.
+    /// Whether the kind could be served.
     is_served: bool,
     /// Whether its schemas are structural; not known of those that were served at the start, whose conditions
     /// say it.
@@ -96,7 +96,7 @@ enum Done {
     Written(Text, Result<(), Status>),
     /// The objects of a definition are gone.
     Ended(Text),
-    /// It is time to look at a definition again.
+    /// A definition is due to be reconciled again.
     Again(Text),
 }
 
@@ -187,7 +187,7 @@ impl Definitions {
         self.cursor = Cursor::new(self.sources.definitions.clone());
     }
 
-    /// Looks at definitions, until changes cannot be followed from where they were.
+    /// Reconciles definitions, until their changes can no longer be followed.
     async fn follow(&mut self) -> Result<(), cache::Error> {
         let start = Start::After(self.registry.cache().revision());
         let mut watcher = self.sources.definitions.watch(WatchOptions::new(start)).await?;
@@ -251,11 +251,11 @@ impl Definitions {
         self.due.extend(lacking.cloned());
     }
 
-    /// Brings a definition to where it should be.
+    /// Reconciles a definition.
     async fn look(&mut self, name: &Text) {
         let Some(definition) = self.known.get(name).cloned() else {
             if matches!(self.sources.definitions.lookup("", name), Err(cache::Error::Unavailable(_))) {
-                // It is there, whatever it says: what is served of it stays.
+                // The definition exists but cannot be read: its kind stays served.
                 return;
             }
             self.stop_serving(name).await;
@@ -307,7 +307,7 @@ impl Definitions {
         }))
     }
 
-    /// Serves the kind of a definition under the names of a status. Whether it is served then.
+    /// Serves the kind of a definition under the names of a status; returns whether it is served.
     async fn serve(&mut self, definition: &Arc<Definition>, status: &Map) -> bool {
         let form = Form::new(definition, status);
         let is_terminating = is_terminating(status);
@@ -346,13 +346,13 @@ impl Definitions {
         is_served
     }
 
-    /// Takes note of what came of serving a definition.
+    /// Records the outcome of serving a definition.
     fn note(&mut self, definition: &Definition, status: &Map, outcome: Result<(), Error>) {
         let name = definition.name.clone();
         if let Err(error) = &outcome {
             log::error!(definition = name.as_str(), error:%; "a definition cannot be served");
         }
-        // What failed in the store is tried again.
+        // A failure of the store is retried.
         if matches!(&outcome, Err(Error::Registry(registry::Error::Cache(_)))) {
             self.installed.remove(&name);
             return;

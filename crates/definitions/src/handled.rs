@@ -31,7 +31,7 @@ struct Inner {
 }
 
 impl Handled {
-    /// Of the definitions in a cache; `None` if it has none.
+    /// For the definitions in a cache; `None` if the cache does not have their type.
     pub fn new(cache: &Cache) -> Option<Self> {
         let definitions = cache.resource(&format!("{RESOURCE}.{GROUP}"))?;
         let (revisions, progress) = (Mutex::default(), Notify::new());
@@ -43,7 +43,7 @@ impl Handled {
         &self.0.definitions
     }
 
-    /// A definition was handled as of a revision, whatever came of it.
+    /// Notes that a definition was handled as of a revision, whatever the outcome.
     pub(crate) fn note(&self, name: &Text, revision: Revision) {
         self.revisions().insert(name.clone(), revision);
         self.0.progress.notify_waiters();

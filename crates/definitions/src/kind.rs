@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Why a definition cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its schema cannot be compiled.
+    /// The schema cannot be compiled.
     #[error("version {version}: {error}")]
     Schema {
         /// The version.
@@ -34,13 +34,13 @@ pub enum Error {
         /// The reason.
         error: CompileError,
     },
-    /// It cannot be read.
+    /// The definition cannot be decoded.
     #[error("{0}")]
     Unreadable(String),
-    /// It has no version that objects are kept in.
+    /// The definition has no storage version.
     #[error("no version is the storage version")]
     Storage,
-    /// It has no accepted names yet.
+    /// The definition has no accepted names yet.
     #[error("not all names are accepted")]
     Names,
 }

@@ -12,6 +12,8 @@
 //! | [`Definitions`] | the loop that serves definitions and writes their status |
 //! | [`Handled`] | lets the writer of a definition wait until it is served |
 
+#![deny(clippy::indexing_slicing)]
+
 mod cleanup;
 mod columns;
 mod conditions;

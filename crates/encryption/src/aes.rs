@@ -119,7 +119,7 @@ impl Cbc {
     }
 }
 
-/// The length without the padding, if that is whole.
+/// The length without the padding; `None` if the padding is invalid.
 fn unpadded(data: &[u8]) -> Option<usize> {
     let last = *data.last()?;
     let length = data.len().checked_sub(usize::from(last)).filter(|_| last > 0)?;
@@ -127,7 +127,7 @@ fn unpadded(data: &[u8]) -> Option<usize> {
     padding.iter().all(|byte| *byte == last).then_some(length)
 }
 
-/// Bytes from the system's generator of secrets.
+/// Bytes from the system's secure random generator.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| Error::Random)?;

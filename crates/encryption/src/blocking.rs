@@ -1,4 +1,4 @@
-//! Waiting, in functions that are not async, for what only a runtime can do.
+//! Waiting for futures of a runtime in functions that are not async.
 
 use std::future::Future;
 use std::sync::mpsc;
@@ -19,7 +19,7 @@ pub(crate) fn wait<T: Send + 'static>(
 ) -> Option<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let task = tasks::once_on(handle, async move {
-        // The caller has gone if nobody receives.
+        // Sending fails if the caller no longer waits.
         let _ = sender.send(future.await);
     });
     let answer = off_worker(|| receiver.recv_timeout(limit)).ok();

@@ -27,13 +27,13 @@ const DEFAULT_TIMEOUT: duration::Duration = duration::Duration::from_secs(3);
 /// The version of KMS where none is given.
 const DEFAULT_KMS_VERSION: &str = "v1";
 
-/// Padding is needed; what follows the last byte does not count.
+/// Padding is required; unused trailing bits are ignored.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// A configuration without faults.
+/// A valid configuration.
 #[derive(Debug)]
 pub(crate) struct Configuration(pub(crate) Vec<Entry>);
 
@@ -76,14 +76,14 @@ pub(crate) enum Reload {
 /// Why a file is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is not a configuration.
+    /// The file is not a configuration.
     Decoding(String),
-    /// It breaks a rule.
+    /// The configuration breaks a rule.
     Rules(String),
 }
 
 impl Configuration {
-    /// Reads a file, and says what is wrong with it.
+    /// Reads a file; the error lists what is wrong with it.
     pub(crate) fn parse(text: &[u8], reload: Reload) -> Result<Self, Fault> {
         let ty = EncryptionConfiguration::schema();
         let value =
@@ -99,7 +99,8 @@ impl Configuration {
             let providers = entry.providers().iter().map(provider).collect::<Option<_>>()?;
             Some(Entry { resources: entry.resources().iter().map(GroupResource::parse).collect(), providers })
         });
-        // Validation has found everything. A provider that was left out would be values in plain form.
+        // Validation has found all errors. Without this check a provider that is left out would store plain
+        // values.
         let entries = entries.collect::<Option<_>>();
         entries.map(Self).ok_or_else(|| Fault::Rules("a provider cannot be used".to_owned()))
     }
@@ -134,11 +135,11 @@ fn named_keys(keys: Items<'_, Key<'_>>) -> Option<Vec<NamedKey>> {
     keys.iter().map(named).collect()
 }
 
-/// The bytes of a key, if it is written in base64. Line breaks do not count.
+/// The bytes of a key, if it is valid base64. Line breaks are ignored.
 fn secret(key: Key<'_>) -> Option<Zeroizing<Vec<u8>>> {
     let mut text = Zeroizing::new(key.secret().as_bytes().to_vec());
     text.retain(|byte| !matches!(byte, b'\r' | b'\n'));
-    // Enough for everything at once: growing would leave a copy behind.
+    // Large enough for all bytes: growing would leave a copy of the key in memory.
     let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(text.len())]);
     let length = BASE64.decode_slice(&*text, &mut bytes).ok()?;
     bytes.truncate(length);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-/// What is wrong. No form of it has a key or plain data.
+/// Why a configuration or a value cannot be used. No text or debug output has a key or plain data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The configuration file cannot be read, is not an `EncryptionConfiguration`, or breaks its rules.
@@ -18,10 +18,10 @@ pub enum Error {
     /// A value was written with no key of its provider, which is named.
     #[error("no matching key was found for the provided {0} transformer")]
     NoKey(&'static str),
-    /// An encrypted value of a resource that is not configured to be.
+    /// An encrypted value of a resource that is not configured to be encrypted.
     #[error("identity transformer tried to read encrypted data")]
     Encrypted,
-    /// Less than the provider writes for an empty value.
+    /// The value is shorter than an encrypted empty value.
     #[error("the stored data was shorter than the required size")]
     TooShort,
     /// Not whole blocks of AES.
@@ -33,7 +33,7 @@ pub enum Error {
     /// Another key, a changed value, or the value of another object.
     #[error("cipher: message authentication failed")]
     NotAuthentic,
-    /// A key that the cipher does not take.
+    /// A key whose length the cipher does not accept.
     #[error("invalid key size {0}")]
     KeySize(usize),
     /// The system gave no random bytes.

@@ -1,12 +1,12 @@
 //! The KMS provider, version 2: values are encrypted here, with a seed that a plugin encrypted.
 //!
-//! The plugin is asked for its status all the time ([`Plugin::check`]). A seed is made when the first status
-//! comes, and a new one whenever the plugin names another key: writes never wait for the plugin. Reads do,
-//! once for each seed that is not known yet.
+//! The plugin is asked for its status regularly ([`Plugin::check`]). A seed is made with the first status,
+//! and a new one whenever the plugin names another key: writes never wait for the plugin. Reads wait for the
+//! plugin once for each seed that is not known yet.
 //!
-//! 1. The seed that writes was encrypted by the key that the last good status names.
-//! 2. While the plugin fails, the last seed writes for [`Timing::seed_life`]; from then on writes fail. So
-//!    whoever changes the key and waits that long knows that nothing is written with the old one.
+//! 1. Writes use the seed that was encrypted by the key that the last good status names.
+//! 2. While the plugin fails, writes use the last seed for [`Timing::seed_life`]; from then on writes fail.
+//!    So after a change of the key and this time, nothing is written with the old key.
 //! 3. Reads of known seeds do not need the plugin.
 
 mod api;
@@ -41,21 +41,21 @@ const CALL_MARGIN: Duration = Duration::from_secs(1);
 /// The field of the data in the envelope, with its wire type.
 const DATA_TAG: u8 = 1 << 3 | 2;
 
-/// How often a plugin is asked, and how long its answers count.
+/// How often a plugin is called, and how long its answers are used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// Between questions while the plugin is well.
+    /// Between status calls while the plugin is healthy.
     pub(crate) interval: Duration,
-    /// Between questions while it fails.
+    /// Between status calls while the plugin fails.
     pub(crate) retry_interval: Duration,
-    /// How long a seed writes after the last good status.
+    /// How long a seed is used for writes after the last good status.
     pub(crate) seed_life: Duration,
     /// How long a good answer is repeated to health checks.
     pub(crate) good_for: Duration,
-    /// How long a failure is.
+    /// How long a failure is repeated to health checks.
     pub(crate) bad_for: Duration,
-    /// How long readers are told of a call that failed, without another call: of the same key, or, where the
-    /// plugin did not answer at all, of any key.
+    /// How long readers get the error of a failed call without another call: readers of the same key, or, if
+    /// the plugin did not answer at all, of any key.
     pub(crate) failed_for: Duration,
 }
 
@@ -84,21 +84,21 @@ pub(crate) struct Plugin {
     probe: Mutex<Probe>,
 }
 
-/// The last question.
+/// The last status call.
 #[derive(Default)]
 struct Probe {
-    /// When it was answered, for how long that counts, and what it was.
+    /// When the call ended, how long its result is used, and the result.
     last: Option<(Instant, Duration, Result<(), String>)>,
     /// The version of the first status.
     version: String,
 }
 
-/// The seed that writes, and until when.
+/// The seed for writes, and until when it may be used.
 #[derive(Clone)]
 struct State {
     writing: Arc<Writing>,
     until: Instant,
-    /// The same as a time of day.
+    /// The same time for error messages.
     shown_until: Time,
 }
 
@@ -107,14 +107,14 @@ struct Writing {
     seed: Arc<Seed>,
     /// Without data.
     envelope: EncryptedObject,
-    /// The same encoded: what follows the data.
+    /// The encoded envelope that follows the data.
     encoded: Vec<u8>,
     digest: KeyDigest,
 }
 
 impl Plugin {
-    /// A plugin that listens on a socket. It is asked once at once, and then for as long as it is in use. Has
-    /// to be called on a runtime.
+    /// A plugin that listens on a socket. Its status is requested before this returns, and then regularly
+    /// while the plugin is in use. Has to be called on a runtime.
     pub(crate) async fn start(name: &str, socket: String, timeout: Duration, timing: Timing) -> Arc<Self> {
         let plugin = Arc::new(Self {
             name: name.to_owned(),
@@ -142,7 +142,7 @@ impl Plugin {
         plugin
     }
 
-    /// What its values begin with.
+    /// The prefix of the values of this plugin.
     pub(crate) fn prefix(&self) -> &[u8] {
         &self.prefix
     }
@@ -192,7 +192,7 @@ impl Plugin {
         Ok(Decrypted { value, freshness })
     }
 
-    /// Whether the plugin is well, as its status says; a recent answer is repeated. A plugin with another key
+    /// Whether the plugin is healthy by its status; a recent answer is repeated. A plugin with another key
     /// than before encrypts a new seed.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let mut probe = self.probe.lock().await;
@@ -220,7 +220,7 @@ impl Plugin {
         answer
     }
 
-    /// Asks, and logs when the plugin fails for the first time and when it does no longer.
+    /// Requests the status, and logs when the plugin begins to fail and when it recovers.
     async fn check_and_log(&self, was_good: bool) -> bool {
         let name = self.name.as_str();
         match self.check().await {
@@ -263,8 +263,8 @@ impl Plugin {
         }
     }
 
-    /// Lets the seed write on if it was encrypted by this key, and makes another one otherwise. After a
-    /// failure everything is as before.
+    /// Extends the use of the seed if it was encrypted by this key, and makes another seed otherwise. A
+    /// failure changes nothing.
     async fn rotate(&self, key_id: &str) -> Result<(), String> {
         // The life of a seed is counted from before the calls.
         let until = Instant::now() + self.timing.seed_life;
@@ -287,7 +287,7 @@ impl Plugin {
         match generated {
             Ok(writing) if writing.envelope.key_id == key_id => {
                 log::info!(name = self.name.as_str(), key = shown_key_id(key_id).as_str(); "a KMS plugin encrypted a new seed");
-                // Values of the seed before stay readable without the plugin.
+                // Values of the previous seed stay readable without the plugin.
                 if let Ok(State { writing, .. }) = state {
                     self.keys.insert(writing.digest, Arc::new(ReadKey::Seed(writing.seed.clone())));
                 }
@@ -373,7 +373,7 @@ impl Plugin {
     }
 }
 
-/// A random UUID of version 4, by which the plugin can tell calls apart.
+/// A random UUID of version 4 that identifies a call in the logs of the plugin.
 fn uid() -> Result<String, Error> {
     let bits = u128::from_be_bytes(random()?);
     let bits = bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;

@@ -18,7 +18,9 @@
 //!    ([`Patience`]), at most once at a time for each key, and no longer than the provider's time-out. A
 //!    failure is repeated to other readers for a moment, without a call.
 //!
-//! Where encrypted values are stored, and that stale ones are written again, is for the caller.
+//! Storing encrypted values, and writing stale ones again, is left to the caller.
+
+#![deny(clippy::indexing_slicing)]
 
 mod aes;
 mod blocking;
@@ -60,7 +62,7 @@ pub enum Freshness {
     Stale,
 }
 
-/// Whether a value is worth a call of a KMS plugin.
+/// Whether a read may wait for a KMS plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Only keys that are known are used: nothing is waited for.
@@ -78,7 +80,7 @@ pub struct Decrypted {
     pub freshness: Freshness,
 }
 
-/// Without the value.
+/// Leaves out the value.
 impl fmt::Debug for Decrypted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decrypted").field("freshness", &self.freshness).finish_non_exhaustive()
@@ -88,8 +90,8 @@ impl fmt::Debug for Decrypted {
 /// How the configuration is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// `--encryption-provider-config-automatic-reload`: the file is read again when it changes. One that
-    /// cannot be used, or whose plugins are not healthy, is logged, and what was there before stays.
+    /// `--encryption-provider-config-automatic-reload`: the file is read again when it changes. If it cannot
+    /// be used, or its plugins are not healthy, that is logged, and the configuration before stays.
     pub automatic_reload: bool,
 }
 
@@ -99,7 +101,7 @@ pub struct Encryption {
     shared: Arc<Shared>,
 }
 
-/// What follows the file.
+/// The state that follows the file.
 pub(crate) struct Shared {
     current: RwLock<Arc<Loaded>>,
     options: LoadOptions,
@@ -178,8 +180,8 @@ impl Shared {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts another configuration in place. What is under way goes on with the old one, whose plugins are
-    /// disconnected after that.
+    /// Replaces the configuration. Calls under way finish with the old one, whose plugins are disconnected
+    /// after that.
     fn replace(&self, loaded: Loaded) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
     }
@@ -195,7 +197,7 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// What is stored for a value. The context is the key that it is stored under, as in
+    /// Encrypts a value. The context is the key that it is stored under, such as
     /// `/registry/secrets/default/a`.
     pub fn encrypt(&self, context: &[u8], plain: &[u8]) -> Result<Bytes, Error> {
         match self.shared.current().resources().find(&self.group, &self.resource) {
@@ -204,13 +206,13 @@ impl Transform {
         }
     }
 
-    /// The value that was stored under a key. A value that is not encrypted is returned as it is, without a
-    /// copy.
+    /// Decrypts the value that was stored under a key. A value that is not encrypted is returned as it is,
+    /// without a copy.
     pub fn decrypt(&self, context: &[u8], stored: Bytes) -> Result<Decrypted, Error> {
         self.decrypt_with(context, stored, Patience::Wait)
     }
 
-    /// The same, with or without waiting for a KMS plugin.
+    /// Decrypts like [`Transform::decrypt`], with or without waiting for a KMS plugin.
     pub fn decrypt_with(
         &self,
         context: &[u8],
@@ -237,7 +239,7 @@ impl fmt::Debug for Transform {
     }
 }
 
-/// Asks all KMS plugins how they are. Follows the file.
+/// Checks the health of all KMS plugins of the current configuration.
 #[derive(Clone)]
 pub struct HealthCheck {
     shared: Arc<Shared>,
@@ -249,7 +251,7 @@ impl HealthCheck {
         HEALTH_CHECK
     }
 
-    /// What is wrong with the plugins. Answers of the last seconds are repeated.
+    /// Fails with what is wrong with the plugins. Answers of the last seconds are repeated.
     pub async fn check(&self) -> Result<(), String> {
         self.shared.current().check().await
     }

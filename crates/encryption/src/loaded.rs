@@ -20,10 +20,10 @@ use crate::resource::Resources;
 const START_MARGIN: Duration = Duration::from_secs(10);
 const KMS_V1: &str = "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.";
 
-/// What a file was, without its secrets.
+/// Identifies the content of a file without its secrets.
 pub(crate) type FileDigest = [u8; 32];
 
-/// A file that was read and has no faults.
+/// A file that was read and is valid.
 pub(crate) struct File {
     configuration: Configuration,
     pub(crate) digest: FileDigest,
@@ -47,7 +47,7 @@ impl File {
     /// How long it may take until each plugin was called.
     pub(crate) fn longest_start(&self) -> Duration {
         let providers = self.configuration.0.iter().flat_map(|entry| &entry.providers);
-        // A status, and a seed to be encrypted.
+        // One call for the status, one to encrypt a seed.
         let calls = providers.map(|provider| match provider {
             config::Provider::Kms { timeout, .. } => timeout.saturating_mul(2),
             _ => Duration::ZERO,
@@ -132,13 +132,13 @@ impl Loaded {
         !self.plugins.is_empty()
     }
 
-    /// How long the health check of all plugins may take, twice.
+    /// Twice the longest time of the health check of all plugins.
     pub(crate) fn check_limit(&self) -> Duration {
         let timeouts = self.plugins.iter().map(|plugin| plugin.timeout().saturating_mul(2));
         timeouts.fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// What is wrong with the plugins. They are asked one after the other.
+    /// Fails with what is wrong with the plugins, which are called one after the other.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let mut errors = Vec::new();
         for (at, plugin) in self.plugins.iter().enumerate() {

@@ -13,7 +13,7 @@ use crate::kms::Plugin;
 use crate::secretbox::Secretbox;
 use crate::{Decrypted, Error, Freshness, Patience};
 
-/// What every encrypted value begins with.
+/// The prefix of every encrypted value.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
 /// The providers of one resource. There is at least one.
@@ -98,7 +98,7 @@ impl Chain {
 }
 
 impl Provider {
-    /// `None` if the value is not one of this provider.
+    /// Decrypts a value; `None` if another provider wrote it.
     fn decrypt(
         &self,
         context: &[u8],

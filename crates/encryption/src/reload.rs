@@ -8,14 +8,14 @@ use crate::config::Reload;
 use crate::loaded::{self, File, FileDigest, Loaded};
 use crate::{Error, Shared, kms};
 
-/// How often files are looked at.
+/// How often files are checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// Between two looks at the file.
+    /// Between two checks of the file.
     pub(crate) interval: Duration,
     /// Until a file that could not be used is tried again: its plugins may be healthy by then.
     pub(crate) retry: Duration,
-    /// Between two questions to the plugins of a new file.
+    /// Between two health checks of the plugins of a new file.
     pub(crate) check_interval: Duration,
     /// How long the plugins of a new file have at least to become healthy.
     pub(crate) check_limit: Duration,
@@ -39,8 +39,8 @@ struct Refused {
     until: Instant,
 }
 
-/// Puts the file's configuration in place whenever it is another. What cannot be used is logged, and what was
-/// there before stays.
+/// Replaces the configuration whenever the file has changed. A file that cannot be used is logged, and the
+/// configuration before stays.
 pub(crate) async fn follow(path: PathBuf, shared: Weak<Shared>, kms_timing: kms::Timing, timing: Timing) {
     let mut refused: Option<Refused> = None;
     loop {

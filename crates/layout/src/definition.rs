@@ -80,7 +80,7 @@ fn build_stored_type() -> Option<Ref<Type>> {
     Some(stored.build())
 }
 
-/// A field like another.
+/// A builder with the properties of an existing field.
 fn like(field: &schema::Field) -> FieldBuilder {
     let mut built = FieldBuilder::new(field.shape.clone());
     if !field.optional {
@@ -89,7 +89,7 @@ fn like(field: &schema::Field) -> FieldBuilder {
     if field.always { built.always() } else { built }
 }
 
-/// Makes a definition of `v1beta1` of one of `v1`.
+/// Converts a definition from `v1` to `v1beta1`.
 pub(crate) fn to_stored(definition: &mut Value) {
     let Some(map) = definition.as_map_mut() else { return };
     map.insert("apiVersion", OLD);
@@ -122,7 +122,7 @@ pub(crate) fn to_stored(definition: &mut Value) {
     }
 }
 
-/// Makes a definition of `v1` of one of `v1beta1`. One of `v1` stays as it is.
+/// Converts a definition from `v1beta1` to `v1`. A definition in `v1` stays as it is.
 pub(crate) fn from_stored(definition: &mut Value) {
     let Some(map) = definition.as_map_mut() else { return };
     if map.get("apiVersion").and_then(Value::as_str) != Some(OLD) {
@@ -130,7 +130,7 @@ pub(crate) fn from_stored(definition: &mut Value) {
     }
     map.insert("apiVersion", NEW);
     let Some(spec) = map.get_mut("spec").and_then(Value::as_map_mut) else { return };
-    // What was written before there were structural schemas keeps unknown fields.
+    // Definitions from before structural schemas preserve unknown fields.
     spec.get_or_insert_with("preserveUnknownFields", || true.into());
     if let Some(conversion) = spec.get_mut("conversion").and_then(Value::as_map_mut) {
         let mut webhook = Map::new();

@@ -1,4 +1,4 @@
-//! Keys, in both forms.
+//! Translation between Keelson's keys and those of the reference.
 
 use kinds::{Kind, Storage};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ pub(crate) struct Keys {
     by_stored: HashMap<&'static str, &'static Kind>,
 }
 
-/// Where an object is, whatever the form of its key.
+/// The parts of an object's key, in either form.
 pub(crate) struct Place<'k> {
     /// `None` if the kind is not built in.
     pub(crate) kind: Option<&'static Kind>,
@@ -72,7 +72,7 @@ impl Keys {
         }
     }
 
-    /// Where a key leads, or what begins with it if it is a prefix with a whole first segment.
+    /// The parts of a key, or of a prefix with a whole first segment.
     pub(crate) fn place<'k>(&self, key: &'k [u8]) -> Option<Place<'k>> {
         let (name, within) = str::from_utf8(key).ok()?.split_once('/')?;
         match self.by_name.get(name) {
@@ -89,7 +89,7 @@ impl Keys {
         self.root.clone() + &place.stored()
     }
 
-    /// Where a key of the store leads; `None` if no object lies there.
+    /// The parts of a key of the store; `None` if it is not the key of an object.
     pub(crate) fn place_of_stored<'k>(&self, stored: &'k [u8]) -> Option<Place<'k>> {
         let rest = str::from_utf8(stored).ok()?.strip_prefix(self.root.as_str())?;
         let (first, after) = rest.split_once('/')?;
@@ -100,7 +100,7 @@ impl Keys {
         let both = rest.get(..first.len() + 1 + second.len())?;
         match self.by_stored.get(both) {
             Some(kind) => Some(Place { kind: Some(kind), group: "", resource: "", within }),
-            // The group of a custom kind is a domain: whatever has no dot belongs to others.
+            // The group of a custom kind is a domain: a segment without a dot belongs to other data.
             None => {
                 first.contains('.').then_some(Place { kind: None, group: first, resource: second, within })
             }

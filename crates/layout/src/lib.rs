@@ -18,6 +18,8 @@
 //! serve (their own addresses, the record of node ports) is no object of a kind; others read and write it,
 //! through a [`Record`] if it is encrypted.
 
+#![deny(clippy::indexing_slicing)]
+
 mod definition;
 mod keys;
 mod record;
@@ -46,7 +48,7 @@ impl Layout {
         Self { keys: Keys::new(prefix), media_type, encryption: None }
     }
 
-    /// The same with encrypted values.
+    /// Encrypts values as the configuration says.
     #[must_use]
     pub fn encrypted(self, encryption: Encryption) -> Self {
         Self { encryption: Some(encryption), ..self }
@@ -96,7 +98,7 @@ fn no_place() -> DecodeError {
     DecodeError::Damaged(NO_PLACE.to_owned())
 }
 
-/// What is stored of a value. The key in the store is part of what is authenticated.
+/// Encrypts a value. The key in the store is authenticated with it.
 fn encrypt(
     encryption: Option<&Encryption>,
     keys: &Keys,
@@ -109,8 +111,8 @@ fn encrypt(
     transform.encrypt(keys.stored(place).as_bytes(), &plain).map_err(|error| error.to_string())
 }
 
-/// The value of what is stored, and whether it is stored as it would be today. What cannot be decrypted is
-/// unavailable, whatever the reason: a changed value cannot be told from a wrong key.
+/// Decrypts a stored value, and returns whether it is stale. A value that cannot be decrypted is unavailable,
+/// whatever the reason: a changed value looks like one with a wrong key.
 fn decrypt(
     encryption: Option<&Encryption>,
     keys: &Keys,
@@ -139,7 +141,7 @@ fn open(
     Ok((decrypted.value, decrypted.freshness))
 }
 
-/// A frame that says whether it is to be written again.
+/// A frame that is marked as stale if its value is.
 fn marked(framed: Bytes, freshness: Freshness) -> Bytes {
     match freshness {
         Freshness::Current => framed,

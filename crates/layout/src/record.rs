@@ -1,4 +1,4 @@
-//! What the servers on one etcd share and do not serve, encrypted.
+//! Records that the servers on one etcd share and do not serve, encrypted.
 
 use bytes::Bytes;
 use encryption::{Encryption, Transform};
@@ -12,7 +12,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Encrypts as the configuration says of a resource.
+    /// Encrypts as the configuration says for a resource.
     pub fn new(encryption: &Encryption, resource: &str) -> Self {
         Self { transform: encryption.for_resource("", resource) }
     }

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use encryption::Encryption;
 use store::{Codec, DecodeError, Key, Patience};
 
-/// What a value is bound to begins with this, as with the reference.
+/// The start of the key that is authenticated with a value, as in the reference.
 const ROOT: &str = "/registry";
 
-/// Keys as they are, values encrypted. What is authenticated with a value is the key that the reference would
-/// give it.
+/// Leaves keys as they are and encrypts values. The key that the reference would use is authenticated with a
+/// value.
 pub struct Sealed {
     keys: Keys,
     encryption: Encryption,

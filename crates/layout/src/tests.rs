@@ -113,7 +113,7 @@ fn the_media_type_decides_how_they_are_written_and_not_how_they_are_read() {
 }
 
 #[test]
-fn what_is_read_has_the_defaults_of_its_version() {
+fn decoded_objects_have_the_defaults_of_their_version() {
     let stored = br#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"a","namespace":"n"},"spec":{"ports":[{"port":80}]}}"#;
     let framed =
         layout().decode_value(&key("services/n/a"), Bytes::from_static(stored), Patience::Now).unwrap();
@@ -217,7 +217,7 @@ fn definitions_are_written_as_the_reference_writes_them() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why() {
+fn unreadable_values_say_why() {
     for (stored, reason) in [
         (&b"k8s\0\n\x08\n\x02v9\x12\x02Xx"[..], "ConfigMap has no version \"v9\""),
         (b"k8s:enc:aescbc:v1:key:abc", "invalid character"),

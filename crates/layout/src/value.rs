@@ -1,4 +1,4 @@
-//! Values, in both forms.
+//! Translation between Keelson's values and those of the reference.
 
 use crate::definition;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ pub enum MediaType {
     Json,
 }
 
-/// What Protobuf in its envelope begins with.
+/// The prefix of Protobuf in its envelope.
 const ENVELOPE: &[u8] = b"k8s\0";
 
 /// The groups whose objects the reference always writes as JSON: other servers within it keep them.
@@ -92,7 +92,7 @@ struct Read {
 }
 
 impl Read {
-    /// Reads JSON: as an object of the storage version, and if it names another one, as that.
+    /// Reads JSON: as an object of the storage version, or of the version that it names.
     fn json(kind: &Kind, text: &[u8]) -> Result<Self, String> {
         let storage = kind.stored_version().ok_or("nothing of its kind is stored")?;
         let ty = type_of(kind, storage)?;

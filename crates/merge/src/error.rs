@@ -11,18 +11,18 @@ pub enum Error {
     /// The patch does not apply. The client gets [`Error::GENERIC`] instead of this text.
     #[error("{0}")]
     Unprocessable(String),
-    /// What comes of the patch is no object of the type.
+    /// The patched document is not a valid object of the type.
     #[error("{}", field_error(value, detail))]
     Invalid {
-        /// What came of it, or the patch, as text.
+        /// The patched document, or the patch, as text.
         value: String,
-        /// What is wrong with it.
+        /// What is wrong with the value.
         detail: String,
     },
-    /// The patch asks for more than is allowed.
+    /// The patch exceeds a limit.
     #[error("Request entity too large: {0}")]
     TooLarge(String),
-    /// An error that the reference did not foresee. It answers with status 500 and no reason.
+    /// An error that the reference answers with status 500 and no reason.
     #[error("{0}")]
     Internal(String),
 }
@@ -40,7 +40,7 @@ impl Error {
     /// The message for clients of [`Error::Unprocessable`].
     pub const GENERIC: &str = "the server rejected our request due to an error in our request";
 
-    /// The status that it becomes.
+    /// The status of the error.
     pub fn status(&self) -> Status {
         let (code, reason) = match self {
             Error::BadRequest(_) => (400, "BadRequest"),

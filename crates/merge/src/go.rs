@@ -1,4 +1,5 @@
-//! Values as the reference's language names and shows them: its error texts are made of these.
+//! The names of Go types and the text of values as Go's `fmt` prints them, for error messages of the
+//! reference.
 
 use crate::node::Node;
 use object::quote::Quoted;
@@ -99,7 +100,7 @@ pub(crate) fn show(value: &Value) -> String {
     out
 }
 
-/// The same as `%s` shows it, which marks anything but text as an error.
+/// A value as `%s` shows it, which marks anything but text as an error.
 pub(crate) fn show_as_text(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out, |scalar, out| {
@@ -114,7 +115,7 @@ pub(crate) fn show_as_text(value: &Value) -> String {
     out
 }
 
-/// The same as `%#v` shows it, which is how a program would have it.
+/// A value as `%#v` shows it: in Go syntax.
 pub(crate) fn show_source(value: &Value) -> String {
     match value {
         Value::Map(map) => {

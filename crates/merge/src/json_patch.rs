@@ -1,9 +1,9 @@
 //! JSON patch (RFC 6902): operations in order, all or none.
 //!
-//! As in the reference, which is laxer than the standard in places: `replace` of a key that is not there adds
-//! it, indexes below zero count from the end, a path may lack its first slash, an operation without a value
-//! puts null, and `replace` of the whole document by a scalar does nothing. `test` compares the text of
-//! scalars: `1.0` is not `1`.
+//! As in the reference, which is laxer than the standard in places: `replace` of an absent key adds it,
+//! negative indexes count from the end, a path may lack its first slash, an operation without a value puts
+//! null, and `replace` of the whole document by a scalar does nothing. `test` compares the text of scalars:
+//! `1.0` is not `1`.
 
 mod operation;
 
@@ -199,7 +199,7 @@ impl<'a> Document<'a, '_> {
         self.moved(put.map_err(|error| format!("error while adding value during copy: {error}"))?)
     }
 
-    /// A copy of what a path leads to, as the text that it is by now.
+    /// A copy of the value at a path, as text in its current state.
     fn copy_of(&mut self, path: &str) -> Result<Node<'a>, Fault> {
         let found = self.find(path).and_then(|slot| slot.get().ok().flatten());
         let text = found.map(|node| node.to_text()).unwrap_or_default();
@@ -214,7 +214,7 @@ impl<'a> Document<'a, '_> {
         Ok(Node::Text(node.into_owned()))
     }
 
-    /// The container that holds, or would hold, what a path leads to. Opens all containers on the way.
+    /// The container that holds, or would hold, the value at a path. Opens all containers on the way.
     fn find(&mut self, path: &str) -> Option<Slotted<'_, 'a>> {
         let pointer = Pointer::from_patch(path)?;
         let (token, parents) = pointer.tokens().split_last()?;
@@ -249,7 +249,7 @@ fn no_value() -> Fault {
     "test operation has no value".into()
 }
 
-/// A node that was taken out, and how many items had to move for it.
+/// A node that was removed, and how many items had to move for it.
 struct Taken<'a> {
     node: Node<'a>,
     moved: usize,
@@ -283,7 +283,7 @@ impl<'n, 'a> Slotted<'n, 'a> {
         Ok(())
     }
 
-    /// Adds a value; how many items had to move.
+    /// Adds a value; returns how many items had to move.
     fn put(self, value: Node<'a>) -> Result<usize, Fault> {
         match self.container {
             Opened::List(items) => {
@@ -352,7 +352,7 @@ fn equal(found: &mut Node<'_>, wanted: &mut Node<'_>) -> Result<bool, Fault> {
     })
 }
 
-/// The text of a scalar as its source has it; none for null and what has parts.
+/// The source text of a scalar; `None` for null, lists and objects.
 fn scalar_text(node: &Node<'_>) -> Option<String> {
     match node {
         Node::Text(json::Node::Scalar(raw)) => Some(raw.to_string()),

@@ -1,19 +1,20 @@
-//! What writes make of an object, as pure functions: the patch formats here, and in [`managed`] the owners of
-//! fields and server-side apply.
+//! Patches and server-side apply as pure functions: the patch formats here, managed fields and apply in
+//! [`managed`].
 //!
 //! One module per format: [`json_patch`] (RFC 6902), [`merge_patch`] (RFC 7386) and [`strategic`]. Each takes
-//! the current object as the tree of its type and the bytes of the patch, and answers with a tree of the type
-//! or with the [`Error`] that the reference's client would see: its status, its words.
+//! the current object as the tree of its type and the bytes of the patch, and returns a tree of the type, or
+//! an [`Error`] with the status and message of the reference.
 //!
-//! What a patch means is defined on the JSON of the object, with the fields that are written though they are
-//! empty. That JSON is not made: a node is a part of the object, still typed, or a part of the patch, still
-//! text, and is opened only where the patch leads into it. Parts that nothing touched go over into the result
-//! as they are; parts of the patch are decoded by the schema at the place where they end up. Only where that
-//! meets anything but a clean value is the whole written out and read again as the reference reads it,
-//! because its errors show the whole.
+//! A patch is defined on the JSON of the object, including fields that are written although they are empty.
+//! That JSON is not made: a node is a typed part of the object, or a part of the patch as text, and is opened
+//! only where the patch leads into it. Untouched parts are moved to the result as they are; parts of the
+//! patch are decoded by the schema of their final path. Only if a part does not decode cleanly is the whole
+//! document written and read again as the reference reads it, because its errors show the whole document.
 //!
 //! Left to others: defaults, the comparison of names and resource versions, and whether the object is valid.
 //! Everything here is bounded by [`schema::Limits`], whatever the patch says.
+
+#![deny(clippy::indexing_slicing)]
 
 mod error;
 mod go;
@@ -41,28 +42,26 @@ pub enum Patch {
     Strategic,
 }
 
-/// What becomes of unknown and duplicate fields: the parameter `fieldValidation`.
+/// How unknown and duplicate fields are treated: the parameter `fieldValidation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// They are dropped.
+    /// The fields are dropped.
     Ignore,
-    /// They are dropped, and named in [`Patched::strict`].
+    /// The fields are dropped, and named in [`Patched::strict`].
     #[default]
     Warn,
-    /// They are refused.
+    /// The patch is refused.
     Strict,
 }
 
 /// The outcome of a patch.
 #[derive(Clone, Debug)]
 pub struct Patched {
-    /// The type of the object: the one that was asked for, or another version of it that the patch put into
-    /// `apiVersion`.
+    /// The type of the object: that of the request, or of another version that the patch set in `apiVersion`.
     pub ty: Ref<Type>,
     /// The object, with `apiVersion` and `kind` of its type. Defaults are not applied.
     pub value: Value,
-    /// What was dropped, in the words of the warnings that the client gets. Filled with
-    /// [`FieldValidation::Warn`] only.
+    /// The warnings for the client about dropped fields, only with [`FieldValidation::Warn`].
     pub strict: Vec<String>,
 }
 

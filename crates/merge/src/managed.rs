@@ -8,13 +8,12 @@
 //! The type says which values are atomic and which granular ([`schema::Topology`]). Sets of paths are those
 //! of [`object::path_set`].
 //!
-//! 1. Both forms of a value are walked by the same code: the tree of a type, with what it leaves out, and
-//!    plain JSON. See the module `place`.
-//! 2. An entry that a write does not touch is not read, and is written as it was.
-//! 3. Everything is as deep as the object and the sets are, which their readers bound.
+//! 1. The same code walks both forms of a value: the tree of a type, which omits empty fields, and plain
+//!    JSON. See the module `place`.
+//! 2. An entry that a write does not touch is not parsed, and is written as it was.
+//! 3. Recursion is as deep as the object and the sets, whose depth their decoders bound.
 //!
-//! Left to others: defaults of what an apply made, names and resource versions, and whether the object is
-//! valid.
+//! Left to others: defaults of the applied object, names and resource versions, and validation.
 
 mod apply;
 mod check;
@@ -52,13 +51,13 @@ pub struct Typed {
 
 /// The versions of the objects of a request.
 pub trait Versions: Sync {
-    /// The type of an object in a version, such as `apps/v1`; nothing if there is no such version.
+    /// The type of an object in a version, such as `apps/v1`; `None` if there is no such version.
     fn ty(&self, version: &str) -> Option<Ref<Type>>;
 
-    /// An object in another version; nothing if there is no such version.
+    /// An object in another version; `None` if there is no such version.
     fn convert(&self, object: Value, from: &str, to: &str) -> Option<Typed>;
 
-    /// The fields of a version that this request cannot own, with what is below them.
+    /// The fields of a version, with everything below them, that this request cannot own.
     fn resets(&self, version: &str) -> Option<&Set>;
 }
 
@@ -73,23 +72,23 @@ pub struct Writer<'a> {
     pub empty: &'a [Path],
 }
 
-/// Whether fields that others own are taken from them.
+/// Whether an apply takes over fields that other managers own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Force {
-    /// They are.
+    /// The fields are taken over.
     Yes,
-    /// They are conflicts.
+    /// The fields are conflicts.
     #[default]
     No,
 }
 
-/// Why something could not be applied.
+/// Why a configuration could not be applied.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The request is malformed: 400.
     #[error("{0}")]
     BadRequest(String),
-    /// Others own some of the fields: 409.
+    /// Other managers own some of the fields: 409.
     #[error("{0}")]
     Conflict(Conflicts),
     /// The configuration cannot be merged. The reference answers with status 500 and no reason.
@@ -142,18 +141,18 @@ pub struct Manager<'a> {
     pub versions: &'a dyn Versions,
 }
 
-/// The manager of what was there before the first apply.
+/// The manager that owns the fields from before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl Manager<'_> {
     /// Updates the owners after `writer` has changed `live` to `new`. All are in the version of the request;
-    /// an object that is made has no `live`.
+    /// a created object has no `live`.
     ///
-    /// What a client has put into the managed fields of `new` is taken as what they were before, except
-    /// through a subresource; a single empty entry, or an empty list, resets them. If there is nothing to
-    /// record, the object has no managed fields.
+    /// Managed fields that a client has sent in `new` replace the previous ones, except through a
+    /// subresource; a single empty entry, or an empty list, resets them. If there is nothing to record, the
+    /// object has no managed fields.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
-        // The metadata of a custom object is written anew when it is read, without empty lists.
+        // Decoding the metadata of a custom object drops empty lists.
         let empty = if self.ty.custom.is_some() { &[] } else { writer.empty };
         let writer = Writer { empty, ..writer };
         let sent = entries::take(new);
@@ -170,7 +169,7 @@ impl Manager<'_> {
             },
             _ => entries::read(known, Reading::Lazy).unwrap_or_default(),
         };
-        // Once forgotten, nothing is noted until something is applied.
+        // After a reset nothing is recorded until the next apply.
         let is_made = live.is_none_or(|live| text(live, "uid").is_empty());
         if owners.is_empty() && !is_made {
             return;
@@ -180,8 +179,8 @@ impl Manager<'_> {
         }
     }
 
-    /// Applies a configuration to an object, or makes one of it. Everything is in the version of the request,
-    /// the configuration as plain JSON; the object that comes of it has no defaults yet.
+    /// Applies a configuration to an object, or creates an object from it. Everything is in the version of
+    /// the request, the configuration as plain JSON; the resulting object has no defaults yet.
     pub fn apply(
         &self,
         live: Option<&Value>,
@@ -240,7 +239,7 @@ impl Manager<'_> {
         empty.into()
     }
 
-    /// What is different that can be owned.
+    /// The differences in fields that can be owned.
     fn filtered(&self, version: &str, comparison: Comparison) -> Comparison {
         match self.versions.resets(version) {
             Some(resets) => comparison.without(resets),

@@ -1,8 +1,7 @@
-//! Merge patch (RFC 7386): objects are merged, null takes a key away, everything else takes the place of what
-//! was there.
+//! Merge patch (RFC 7386): objects are merged, null removes a key, any other value replaces the old one.
 //!
-//! As in the reference, nulls are also taken out of what a patch adds, objects within lists included, unless
-//! a list takes the place of an object: then it is left as it is.
+//! As in the reference, nulls are also removed from added values, objects within lists included, unless a
+//! list replaces an object: then the list is left as it is.
 
 use crate::node::{Doc, Node, Opened};
 use crate::result::finish;
@@ -76,7 +75,7 @@ fn merge<'a>(current: &mut Node<'a>, mut patch: Node<'a>) {
     }
 }
 
-/// Takes the nulls out of all objects.
+/// Removes the nulls from all objects.
 fn prune(node: &mut Node<'_>) {
     match node.open() {
         Opened::Doc(doc) => {

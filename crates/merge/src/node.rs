@@ -88,7 +88,7 @@ impl<'a> Node<'a> {
         Node::Doc(doc)
     }
 
-    /// Whether it is null.
+    /// Whether the node is null.
     pub(crate) fn is_null(&self) -> bool {
         matches!(self, Node::Nil | Node::Null | Node::Text(json::Node::Null))
     }
@@ -176,7 +176,7 @@ impl<'a> Node<'a> {
         tallest.filter(|height| *height <= most)
     }
 
-    /// Writes it as the reference does, without white space.
+    /// Writes the node as the reference does, without white space.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Node::Nil | Node::Null => out.extend_from_slice(b"null"),
@@ -189,7 +189,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The same as text.
+    /// The JSON text of the node.
     pub(crate) fn to_text(&self) -> String {
         let mut out = Vec::new();
         self.write(&mut out);

@@ -1,5 +1,5 @@
-//! From the patched JSON back to an object of the type: the short way where nothing is wrong, the reference's
-//! own way where something is.
+//! From the patched JSON back to an object of the type: directly if nothing is wrong, otherwise as the
+//! reference does, for its errors.
 
 use crate::node::{ANY, Doc, Node, UNBOUNDED, shape_of};
 use crate::{Error, FieldValidation, Patched};
@@ -11,7 +11,8 @@ use schema::{Decoded, GroupVersionKind, Limits, Ref, Shape, Strict, Type, builti
 const VERSION_AND_KIND: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// Makes an object of a patched document; `strict` is what the patch itself had too much.
+/// Makes an object from a patched document; `strict` has the unknown and duplicate fields of the patch
+/// itself.
 pub(crate) fn finish(
     ty: &Ref<Type>,
     root: &Node<'_>,
@@ -48,8 +49,7 @@ pub(crate) fn finish(
     Ok(Patched { ty, value, strict })
 }
 
-/// Takes out of an object of a custom kind what its schema does not name. False if there is something to
-/// report.
+/// Prunes an object of a custom kind by its schema. False if there is something to report.
 fn is_as_its_schema(ty: &Type, object: &mut Value) -> bool {
     let Some(custom) = &ty.custom else { return true };
     let mut strict = Vec::new();
@@ -82,7 +82,7 @@ pub(crate) fn set_kind(ty: &Type, map: &mut Map) {
     }
 }
 
-/// Whether the document still says that it is of the type.
+/// Whether `kind` and `apiVersion` of the document are still those of the type.
 fn is_kind(ty: &Type, doc: &Doc<'_>) -> bool {
     let Some(kind) = &ty.kind else { return true };
     let reads = |name: &str, wanted: &str| match doc.get(name) {
@@ -92,7 +92,7 @@ fn is_kind(ty: &Type, doc: &Doc<'_>) -> bool {
     reads("kind", &kind.kind) && reads("apiVersion", &kind.api_version())
 }
 
-/// The object, if every part is where it was or decodes without a word. Nests at most `depth` deep.
+/// The object, if every part is unmoved or decodes without errors and warnings. Nests at most `depth` deep.
 fn assemble_struct(ty: &Type, doc: &Doc<'_>, depth: usize) -> Option<Map> {
     let depth = depth.checked_sub(1)?;
     let mut entries = Vec::with_capacity(doc.len());
@@ -156,7 +156,7 @@ struct Read {
     decoded: Decoded,
 }
 
-/// Reads the whole document, as the type that it says it is.
+/// Reads the whole document as the type that its `kind` and `apiVersion` name.
 fn read(ty: &Ref<Type>, root: &Node<'_>, text: &str, limits: &Limits) -> Result<Read, String> {
     let Node::Doc(doc) = root else {
         return Err(format!(

@@ -1,12 +1,12 @@
-//! Strategic merge patch: objects are merged field by field, lists by what the schema says of them.
+//! Strategic merge patch: objects are merged field by field, lists as the schema says.
 //!
 //! The schema names the lists that are merged and the key of their elements ([`schema::Patch`]). A patch can
 //! say more: `$patch` (`replace`, `delete`) in an object or an element, `$retainKeys`, and beside a list its
 //! `$deleteFromPrimitiveList/` and `$setElementOrder/`. Keys are looked at in their sorted order, where the
 //! reference takes any, so that the reported error is deterministic.
 //!
-//! The patch is changed as it is applied (directives and nulls are taken out), because the reference shows
-//! what is left of it in its errors.
+//! The patch is changed as it is applied (directives and nulls are removed), because the errors of the
+//! reference show the rest of the patch.
 
 mod list;
 mod meta;
@@ -205,7 +205,7 @@ fn unknown_directive(directive: &Value, patch: &Value) -> Error {
     ))
 }
 
-/// Takes nulls out of all objects of a value.
+/// Removes nulls from all objects of a value.
 fn discard_nulls(value: &mut Value) {
     if let Some(map) = value.as_map_mut() {
         map.retain(|_, value| !value.is_null());

@@ -57,7 +57,7 @@ impl Duration {
         Self(nanos)
     }
 
-    /// A span of seconds; one too long is cut to the longest there is.
+    /// A span of seconds; one that is too long becomes the longest duration.
     pub const fn from_secs(seconds: i64) -> Self {
         Self(seconds.saturating_mul(SECOND as i64))
     }

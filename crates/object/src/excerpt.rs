@@ -34,7 +34,7 @@ pub fn shorten_to(most: usize, text: impl Into<String>) -> String {
     text
 }
 
-/// What `shown` displays, or its beginning: what follows that is not written at all.
+/// The text of `shown`, or its beginning: formatting stops at the limit.
 pub fn excerpt(shown: &impl fmt::Display) -> String {
     let mut begun = Begun { text: String::new() };
     let whole = write!(begun, "{shown}").is_ok();

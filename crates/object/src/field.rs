@@ -1,4 +1,4 @@
-//! What is wrong with a field of an object: the errors that validation collects, in the words clients see.
+//! Field errors: the errors that validation collects, with the messages that clients see.
 //!
 //! A rule walks an object with a [`Path`], a list of borrowed segments on the stack that costs nothing until
 //! an [`Error`] is made of it. Errors are collected in a [`List`] and become one [`Aggregate`], or the causes
@@ -25,11 +25,11 @@ pub enum ErrorType {
     NotFound,
     /// A value is missing.
     Required,
-    /// A value that must be unique is there twice.
+    /// A value that must be unique occurs twice.
     Duplicate,
     /// A value is malformed or out of bounds.
     Invalid,
-    /// A value is not one of those that exist for the field.
+    /// A value is not one of the values of an enumeration.
     NotSupported,
     /// A well-formed value that may not be given here.
     Forbidden,
@@ -91,13 +91,13 @@ impl fmt::Display for ErrorType {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error {
-    /// How it is wrong.
+    /// The type of the error.
     pub kind: ErrorType,
     /// Which field, as text.
     pub path: String,
-    /// What was there.
+    /// The value of the field.
     pub value: BadValue,
-    /// What should be there instead; may be empty.
+    /// The detail of the message; may be empty.
     pub detail: Cow<'static, str>,
 }
 
@@ -189,7 +189,7 @@ impl Error {
         Self { kind, path: excerpt(path), value: value.shortened(), detail }
     }
 
-    /// About how many bytes it has as text.
+    /// About how many bytes the text of the error has.
     fn text_len(&self) -> usize {
         self.path.len() + self.value.text_len() + self.detail.len()
     }

@@ -95,7 +95,7 @@ impl FieldPath {
         &self.steps
     }
 
-    /// The value that it leads to.
+    /// The value at the path.
     pub fn get<'v>(&self, root: &'v Value) -> Option<&'v Value> {
         self.steps.iter().try_fold(root, |value, step| match step {
             Step::Name(name) => value.get(name),
@@ -103,8 +103,7 @@ impl FieldPath {
         })
     }
 
-    /// The value that it leads to, to be changed. What is shared on the way is copied, if there is such a
-    /// value.
+    /// The value at the path, mutable. Shared parts on the way are copied, if there is such a value.
     pub fn get_mut<'v>(&self, root: &'v mut Value) -> Option<&'v mut Value> {
         self.get(root)?;
         self.steps.iter().try_fold(root, |value, step| match step {

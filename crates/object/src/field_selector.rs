@@ -50,7 +50,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Reports whether it holds for the value that the field has.
+    /// Whether the requirement holds for the value of the field.
     pub fn matches_value(&self, value: Option<&str>) -> bool {
         let equal = value.unwrap_or_default() == self.value;
         equal == (self.operator == Operator::Equals)
@@ -78,24 +78,24 @@ impl fmt::Display for Requirement {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// In the order of their text; none at all for the selector that picks nothing.
+    /// Sorted by their text; `None` for the selector that picks nothing.
     requirements: Option<Vec<Requirement>>,
-    /// The same by field, where there are many.
+    /// The requirements by field, if there are many.
     compiled: Option<Arc<[Rule]>>,
 }
 
-/// Up to how many requirements are asked one by one.
+/// Up to this many requirements are checked one by one.
 const FEW: usize = 8;
 
-/// What a selector asks of one field.
+/// The condition of a selector on one field.
 #[derive(Debug, PartialEq, Eq)]
 struct Rule {
     field: Text,
-    /// The value that it has.
+    /// The field has this value.
     equal: Option<Text>,
-    /// The values that it does not have, sorted.
+    /// The field has none of these values, sorted.
     unequal: Vec<Text>,
-    /// It would have to have two values.
+    /// The requirements contradict each other: two different values.
     is_impossible: bool,
 }
 
@@ -219,22 +219,22 @@ impl Selector {
         }
     }
 
-    /// Reports whether it picks every object.
+    /// Whether the selector picks every object.
     pub fn is_everything(&self) -> bool {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Reports whether it picks no object.
+    /// Whether the selector picks no object.
     pub fn is_nothing(&self) -> bool {
         self.requirements.is_none()
     }
 
-    /// The requirements; none if it picks nothing.
+    /// The requirements; `None` if the selector picks nothing.
     pub fn requirements(&self) -> Option<&[Requirement]> {
         self.requirements.as_deref()
     }
 
-    /// Reports whether it picks an object whose fields a function looks up.
+    /// Whether the selector picks an object whose fields a function looks up.
     pub fn matches_with<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         match (&self.compiled, &self.requirements) {
             (Some(rules), _) => rules.iter().all(|rule| rule.allows(lookup(&rule.field).unwrap_or_default())),
@@ -245,7 +245,7 @@ impl Selector {
         }
     }
 
-    /// The value that it demands of a field, for a look-up in an index.
+    /// The value that the selector requires of a field, for a look-up in an index.
     pub fn exact_value(&self, field: &str) -> Option<&str> {
         self.requirements
             .iter()

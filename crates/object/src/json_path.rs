@@ -41,16 +41,16 @@ pub struct JsonPath {
     actions: Vec<Vec<Step>>,
 }
 
-/// Whether a path may ask for a field that is not there.
+/// Whether a path may name a field that is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// It finds nothing.
+    /// The path finds nothing.
     Allowed,
-    /// It is an error.
+    /// An absent field is an error.
     Refused,
 }
 
-/// What is done with the values found so far.
+/// A step that is applied to the values found so far.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     /// The value at a key of each map.
@@ -116,7 +116,7 @@ struct Filter {
 enum Condition {
     /// The left side finds something.
     Exists,
-    /// Both sides find one value each, and these compare.
+    /// Both sides find one value each, and the comparison of the two holds.
     Compare { operator: Text, right: Vec<Step> },
 }
 

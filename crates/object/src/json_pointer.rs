@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// Why a text is not a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is not empty, and has no slash in front.
+    /// The pointer is not empty, and has no leading slash.
     #[error("JSON pointer must be empty or start with '/'")]
     NoSlash,
     /// A tilde without a 0 or 1 behind it.
@@ -101,26 +101,26 @@ impl Pointer {
         &self.tokens
     }
 
-    /// The value that it leads to.
+    /// The value at the pointer.
     pub fn resolve<'v>(&self, root: &'v Value) -> Option<&'v Value> {
         self.tokens.iter().try_fold(root, |value, token| step(value, token))
     }
 
-    /// The value that it leads to, to be changed. What is shared on the way is copied, if there is such a
-    /// value.
+    /// The value at the pointer, mutable. Shared parts on the way are copied, if there is such a value.
     pub fn resolve_mut<'v>(&self, root: &'v mut Value) -> Option<&'v mut Value> {
         self.resolve(root)?;
         self.tokens.iter().try_fold(root, |value, token| step_mut(value, token))
     }
 
-    /// The map or list that holds, or would hold, the value that it leads to.
+    /// The map or list that holds, or would hold, the value at the pointer.
     pub fn resolve_parent<'v>(&self, root: &'v Value) -> Option<Parent<'_, &'v Value>> {
         let (token, parents) = self.tokens.split_last()?;
         let container = parents.iter().try_fold(root, |value, token| step(value, token))?;
         is_container(container).then_some(Parent { container, token })
     }
 
-    /// The same, to be changed. What is shared on the way is copied, if there is such a map or list.
+    /// The mutable map or list that holds, or would hold, the value at the pointer. Shared parts on the way
+    /// are copied, if there is such a map or list.
     pub fn resolve_parent_mut<'v>(&self, root: &'v mut Value) -> Option<Parent<'_, &'v mut Value>> {
         self.resolve_parent(root)?;
         let (token, parents) = self.tokens.split_last()?;

@@ -23,9 +23,9 @@ use compiled::Compiled;
 use std::fmt;
 use std::sync::Arc;
 
-/// Anything that knows the value of a label by its key.
+/// A set of labels that can be looked up by key.
 pub trait Labels {
-    /// The value of a label, if it is there.
+    /// The value of a label, if the object has it.
     fn label(&self, key: &str) -> Option<&str>;
 
     /// Whether `each` says yes to the key and value of every label. No label follows one it says no to.
@@ -86,13 +86,13 @@ pub struct Expression<'a> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// Sorted by key; none at all for the selector that picks nothing.
+    /// Sorted by key; `None` for the selector that picks nothing.
     requirements: Option<Vec<Requirement>>,
-    /// The same, where there are many.
+    /// The requirements by key, if there are many.
     compiled: Option<Arc<Compiled>>,
 }
 
-/// Up to how many requirements are asked one by one.
+/// Up to this many requirements are checked one by one.
 const FEW: usize = 8;
 
 /// Everything.
@@ -154,7 +154,7 @@ impl Selector {
         Ok(Self::new(requirements))
     }
 
-    /// Builds a selector that asks for exactly these values, without checking that they could be labels.
+    /// Builds a selector for exactly these labels, without checking that they are valid labels.
     pub fn from_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self::new(labels.into_iter().map(|(key, value)| Requirement::equals(key, value)).collect())
     }
@@ -173,22 +173,22 @@ impl Selector {
         }
     }
 
-    /// Reports whether it picks every object.
+    /// Whether the selector picks every object.
     pub fn is_everything(&self) -> bool {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Reports whether it picks no object.
+    /// Whether the selector picks no object.
     pub fn is_nothing(&self) -> bool {
         self.requirements.is_none()
     }
 
-    /// The requirements, sorted by key; none if it picks nothing.
+    /// The requirements, sorted by key; `None` if the selector picks nothing.
     pub fn requirements(&self) -> Option<&[Requirement]> {
         self.requirements.as_deref()
     }
 
-    /// Reports whether it picks an object with these labels.
+    /// Whether the selector picks an object with these labels.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         match &self.compiled {
             Some(compiled) => compiled.matches(labels),
@@ -212,7 +212,7 @@ impl Selector {
         }
     }
 
-    /// The one value that it demands of a label, for a look-up in an index.
+    /// The one value that the selector requires of a label, for a look-up in an index.
     pub fn exact_value(&self, key: &str) -> Option<&str> {
         self.sets_of(key).find_map(|values| match values {
             [only] => Some(only.as_str()),

@@ -1,6 +1,8 @@
 //! The vocabulary that every other crate speaks: the value tree, field paths, names, labels and selectors,
 //! quantities and times. No IO, no schema, no knowledge of any kind.
 
+#![deny(clippy::indexing_slicing)]
+
 pub mod boolean;
 pub mod duration;
 pub mod excerpt;

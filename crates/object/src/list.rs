@@ -19,7 +19,7 @@ impl List {
         Self { values: Shared::new() }
     }
 
-    /// The values of something that knows how many there are.
+    /// The values of an iterator of known length.
     #[inline]
     pub fn of(values: impl IntoIterator<Item = Value, IntoIter: ExactSizeIterator>) -> Self {
         Self { values: Shared::of(values.into_iter()) }

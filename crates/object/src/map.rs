@@ -89,6 +89,7 @@ impl Map {
     }
 
     /// The value at `key`; where there is none, `value()` is put at the end first.
+    #[allow(clippy::indexing_slicing, reason = "`at` was found, or is that of the entry just pushed")]
     pub fn get_or_insert_with(&mut self, key: impl Into<Key>, value: impl FnOnce() -> Value) -> &mut Value {
         let key = key.into();
         let at = self.position(&key).unwrap_or_else(|| {
@@ -120,7 +121,7 @@ impl Map {
         self.entries.make_mut().iter_mut().map(|(k, v)| (&*k, v))
     }
 
-    /// The entries as they lie.
+    /// The entries in insertion order.
     #[inline]
     pub fn entries(&self) -> &[(Key, Value)] {
         &self.entries
@@ -158,9 +159,9 @@ impl Map {
 /// A map in the form that fits the number of look-ups.
 #[derive(Debug)]
 pub enum Lookup<'m> {
-    /// Its entries are gone through.
+    /// The entries are scanned.
     Scan(&'m Map),
-    /// They are in a table.
+    /// The entries are in a hash table.
     Table(HashMap<&'m str, &'m Value>),
 }
 

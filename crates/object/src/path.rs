@@ -41,7 +41,7 @@ pub enum Element {
     Keyed(Keys),
     /// The list item that is this value.
     Value(Value),
-    /// The list item at this place. One below zero has a text, but is nowhere.
+    /// The list item at this index. A negative index has a text, but matches no item.
     Index(i64),
 }
 
@@ -68,7 +68,7 @@ impl Element {
     }
 }
 
-/// The fields that tell a list item apart, in the order of their names.
+/// The key fields of a list item, in the order of their names.
 #[derive(Clone, Debug)]
 pub struct Keys(Arc<[(Key, Value)]>);
 
@@ -217,23 +217,22 @@ impl Path {
         Self(Vec::new())
     }
 
-    /// Goes one step further.
+    /// Appends an element.
     pub fn push(&mut self, element: Element) {
         self.0.push(element);
     }
 
-    /// Goes one step back.
+    /// Removes the last element.
     pub fn pop(&mut self) -> Option<Element> {
         self.0.pop()
     }
 
-    /// The value that it leads to.
+    /// The value at the path.
     pub fn get<'v>(&self, root: &'v Value) -> Option<&'v Value> {
         resolve::get(self, root)
     }
 
-    /// The value that it leads to, to be changed. What is shared on the way is copied, if there is such a
-    /// value.
+    /// The value at the path, mutable. Shared parts on the way are copied, if there is such a value.
     pub fn get_mut<'v>(&self, root: &'v mut Value) -> Option<&'v mut Value> {
         resolve::get_mut(self, root)
     }
@@ -259,7 +258,7 @@ impl FromIterator<Element> for Path {
     }
 }
 
-/// As messages about conflicts show it.
+/// The text of the path in messages about conflicts.
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|element| element.fmt(f))

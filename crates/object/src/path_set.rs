@@ -44,7 +44,7 @@ pub struct Set {
     nodes: Vec<Node>,
 }
 
-/// An element, whether the path to it is in the set, and what follows it.
+/// An element, whether the path to it is in the set, and its children.
 #[derive(Clone, Debug)]
 struct Node {
     element: Element,
@@ -70,7 +70,7 @@ impl Set {
         self.nodes.iter().map(of).sum()
     }
 
-    /// Puts a path in. The path to the whole object is no member of any set.
+    /// Inserts a path. The path to the whole object is not a member of any set.
     ///
     /// A level costs time in the square of its size to fill out of order; use a [`Builder`] for what a client
     /// sent.
@@ -95,7 +95,7 @@ impl Set {
         self.node(element.into()).is_some_and(|node| node.member)
     }
 
-    /// What follows an element: the paths of the set that begin with it, without it.
+    /// The paths of the set that begin with an element, without that element.
     pub fn child<'e>(&self, element: impl Into<ElementRef<'e>>) -> Option<&Set> {
         self.node(element.into())?.children.as_deref()
     }
@@ -110,6 +110,7 @@ impl Set {
         self.nodes.get(self.place(element).ok()?)
     }
 
+    #[allow(clippy::indexing_slicing, reason = "`place` was found, or is that of the node just inserted")]
     fn node_mut(&mut self, element: &Element) -> &mut Node {
         let after_all = self.nodes.last().is_none_or(|last| last.element < *element);
         let place = if after_all { Err(self.nodes.len()) } else { self.place(element.borrowed()) };

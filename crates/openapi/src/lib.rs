@@ -14,6 +14,8 @@
 //! caches the bytes of a document and its [`hash`], or the compressed parts of one. Nothing here fails: a
 //! document omits what it cannot describe.
 
+#![deny(clippy::indexing_slicing)]
+
 mod descriptions;
 pub mod discovery;
 mod gnostic;

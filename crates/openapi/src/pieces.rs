@@ -12,7 +12,7 @@ use std::io::Write;
 pub(crate) struct Piece {
     deflated: Box<[u8]>,
     checksum: Crc,
-    /// Its length as it is.
+    /// The length before compression.
     pub(crate) length: usize,
 }
 
@@ -61,7 +61,7 @@ impl Gzip {
 }
 
 impl Piece {
-    /// The memory that it takes.
+    /// The memory that the piece takes.
     pub(crate) fn size(&self) -> usize {
         self.deflated.len()
     }

@@ -25,7 +25,7 @@ pub(crate) struct GroupVersion {
 }
 
 impl GroupVersion {
-    /// Whether its resources are custom ones: no group version has both.
+    /// Whether the resources of the version are custom ones: no group version has both.
     pub(crate) fn is_custom(&self) -> bool {
         self.resources.iter().all(|resource| resource.is_custom())
     }

@@ -124,7 +124,7 @@ impl DocumentPart {
         Self { maps, hash: hash(&all) }
     }
 
-    /// The memory that it takes, about.
+    /// About how many bytes of memory the part takes.
     pub fn size(&self) -> usize {
         let pieces = self.maps.iter().flatten();
         pieces.map(|(key, piece)| key.len() + piece.size() + size_of::<(String, Piece)>()).sum()

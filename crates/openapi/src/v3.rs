@@ -24,7 +24,7 @@ pub const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+pr
 pub struct Entry {
     /// The document's path below `/openapi/v3/`: `apis/apps/v1`.
     pub path: String,
-    /// The [hash] of its bytes.
+    /// The [hash] of the bytes of the document.
     pub hash: String,
 }
 
@@ -51,7 +51,7 @@ pub fn document(served: &ServedResources, path: &str) -> Option<Vec<u8>> {
     Writer::new(served).document(path)
 }
 
-/// A document as Protobuf, made of its JSON; empty for what is no document.
+/// A document as Protobuf, made from its JSON; empty for text that is not a document.
 pub fn to_protobuf(document: &[u8]) -> Vec<u8> {
     let decoded = schema::json::decode_shape(&Shape::Any, document, &Limits::STORED);
     decoded.map(|decoded| protobuf::encode(&decoded.value)).unwrap_or_default()

@@ -41,7 +41,7 @@ impl Backoff {
             };
             let jittered = pause.mul_f64(1.0 + self.jitter * fastrand::f64());
             let wait = jittered.max(error.retry_after().unwrap_or_default());
-            // A server may name any time.
+            // `Retry-After` may name a time past the deadline.
             let Some(next) = Instant::now().checked_add(wait).filter(|next| *next < deadline) else {
                 return Err(error);
             };

@@ -33,9 +33,9 @@ pub(crate) const MOST_IDLE: usize = 25;
 /// The most requests of a client that are under way at a time; more wait, inside their deadlines. Without
 /// HTTP/2 each has a connection.
 const MOST_REQUESTS: usize = 200;
-/// After this silence a server with HTTP/2 is asked whether it is still there.
+/// After this silence an HTTP/2 connection is pinged.
 const PING_AFTER: Duration = Duration::from_secs(30);
-/// How long it may take to say so.
+/// How long the answer to a ping may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// The most bytes of the headers of an answer.
 pub(crate) const MOST_HEADER_BYTES: u32 = 64 << 10;
@@ -45,7 +45,7 @@ const AGENT: &str = concat!("keelson/", env!("CARGO_PKG_VERSION"));
 /// The bounds of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// When the whole answer has to be there.
+    /// When the whole answer has to be received.
     pub deadline: Instant,
     /// The most bytes of the body of the answer.
     pub most_bytes: usize,
@@ -226,7 +226,7 @@ pub(crate) fn shown(url: &Uri) -> String {
     format!("{}://{host}{path}", url.scheme_str().unwrap_or_default())
 }
 
-/// The innermost cause of an error, which is the one that says something.
+/// The innermost cause of an error, which is the most specific one.
 pub(crate) fn cause(error: &(dyn StdError + 'static)) -> String {
     let mut inner = error;
     while let Some(next) = inner.source() {
@@ -322,7 +322,7 @@ fn address(url: &Uri) -> String {
     format!("{}:{port}", url.host().unwrap_or_default())
 }
 
-/// What the system said about a connection that it did not open, in the words of the reference.
+/// The error of the system about a connection that could not be opened, in the words of the reference.
 fn refused(error: &(dyn StdError + 'static)) -> Option<String> {
     if error.to_string() != "tcp connect error" {
         return None;

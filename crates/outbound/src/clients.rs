@@ -14,7 +14,7 @@ const MOST_KEPT: usize = 200;
 /// Finds host and port of a service of the cluster, or says why it has none.
 pub type ResolveService = Arc<dyn Fn(&Service) -> Result<String, String> + Send + Sync>;
 
-/// Where a webhook is that an object of the API names.
+/// The server of a webhook, from its `clientConfig`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookServer {
     address: Address,
@@ -28,7 +28,7 @@ enum Address {
     /// `https://HOST:PORT`.
     Url(String),
     Service(Service),
-    /// Neither, which cannot be stored.
+    /// Neither; validation refuses such a configuration.
     Missing,
 }
 
@@ -44,7 +44,7 @@ pub struct Service {
 }
 
 impl WebhookServer {
-    /// What a configuration says. Those of admission and of conversions have the same fields.
+    /// The server of a configuration. Those of admission and of conversions have the same fields.
     pub fn new(config: WebhookClientConfig<'_>) -> Self {
         let (address, path) = match (config.service(), config.url()) {
             (Some(service), _) => {
@@ -69,7 +69,7 @@ impl WebhookServer {
         Self { address, authorities: config.ca_bundle().to_vec(), path }
     }
 
-    /// Whether the same client is for another server too.
+    /// Whether both servers use the same client.
     fn shares_client_with(&self, other: &Self) -> bool {
         self.address == other.address && self.authorities == other.authorities
     }
@@ -80,7 +80,7 @@ pub struct WebhookClients {
     /// The credentials.
     kubeconfig: Option<Kubeconfig>,
     services: ResolveService,
-    /// The one that was asked for last at the end.
+    /// The most recently used client is the last.
     kept: Mutex<Vec<(WebhookServer, Arc<Endpoint>)>>,
 }
 

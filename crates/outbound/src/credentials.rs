@@ -1,5 +1,4 @@
-//! What a request proves its origin with: a token or password in a header, a certificate, or what a plugin
-//! issues.
+//! The credentials of a request: a token or password in a header, a certificate, or what a plugin issues.
 
 use crate::exec::{Issued, Plugin};
 use crate::tls::Identity;
@@ -74,7 +73,7 @@ impl Credentials {
         }
     }
 
-    /// The server has refused credentials: the next request gets others, if there are others.
+    /// Notes that the server has refused credentials: the next request gets others, if there are others.
     pub(crate) fn refused(&self, shown: &Shown) {
         match self {
             Self::None | Self::Header(_) => {}
@@ -160,7 +159,7 @@ impl<T: Send + Sync + 'static> Reread<T> {
             {
                 return state.value.clone();
             }
-            // Other requests go on with the value before.
+            // Other requests use the previous value meanwhile.
             state.read = Some(Instant::now());
             state.value.clone()
         };
@@ -179,7 +178,7 @@ impl<T: Send + Sync + 'static> Reread<T> {
         }
     }
 
-    /// Reads the files for the next value.
+    /// Makes the next call of [`Reread::value`] read the files.
     pub(crate) fn expire(&self) {
         self.lock().read = None;
     }

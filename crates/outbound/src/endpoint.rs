@@ -13,9 +13,10 @@ use tokio::time::timeout_at;
 /// A server that is not in a kubeconfig.
 #[derive(Clone)]
 pub struct Peer {
-    /// Its address.
+    /// The address of the server.
     pub url: Uri,
-    /// The authorities that its certificate may be of, in PEM; those of the host if there are none.
+    /// The authorities that may have signed the certificate of the server, in PEM; those of the host if
+    /// empty.
     pub authorities: Vec<u8>,
     /// The name that its certificate has to be for, if it is not that of its address.
     pub server_name: Option<String>,

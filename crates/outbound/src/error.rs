@@ -1,4 +1,4 @@
-//! Why a request has no answer.
+//! The errors of requests.
 
 use http::StatusCode;
 use object::quote::Quoted;
@@ -8,14 +8,14 @@ use std::time::Duration;
 /// the address, and no credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No connection, or no TLS.
+    /// The connection could not be opened.
     #[error("{method} {}: {why}", Quoted(url))]
     Connect {
         /// The method, as in `Post`.
         method: &'static str,
         /// The address.
         url: String,
-        /// What the system or TLS said.
+        /// The error of the system or of TLS.
         why: String,
     },
     /// The connection was lost before the end of the answer.
@@ -69,7 +69,7 @@ pub enum Error {
 
 impl Error {
     /// Whether the same request may well succeed a moment later: the connection was lost, the server failed,
-    /// is overloaded, or says when to come back.
+    /// is overloaded, or has sent `Retry-After`.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Lost { .. } => true,
@@ -84,7 +84,7 @@ impl Error {
         }
     }
 
-    /// When the server wants to be asked again.
+    /// The `Retry-After` of the server.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,

@@ -37,7 +37,7 @@ const MOST_OUTPUT: u64 = 1 << 20;
 /// The most bytes of messages that are logged.
 const MOST_MESSAGES: u64 = 8 << 10;
 
-/// In the first and the last line of a key in PEM.
+/// Ends the first and the last line of a key in PEM.
 const KEY: &str = "PRIVATE KEY-----";
 
 /// Whether a plugin gets the standard input of this process.
@@ -58,7 +58,7 @@ pub(crate) struct ExecSettings {
     /// `client.authentication.k8s.io/v1` or `/v1beta1`.
     pub(crate) api_version: String,
     pub(crate) mode: InteractiveMode,
-    /// What to tell people if the program is not there.
+    /// The hint for people if the program does not exist.
     pub(crate) install_hint: String,
     /// The server that the credentials are for, if the plugin is to know.
     pub(crate) cluster: Option<Map>,
@@ -117,7 +117,7 @@ impl Plugin {
         }
     }
 
-    /// Gives up credentials that the server has refused.
+    /// Drops credentials that the server has refused.
     pub(crate) fn refused(&self, refused: &Arc<Issued>) {
         let mut state = self.lock();
         if state.issued.as_ref().is_some_and(|issued| Arc::ptr_eq(issued, refused)) {

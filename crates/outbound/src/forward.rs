@@ -25,7 +25,7 @@ const MOST_IDLE: usize = 5;
 /// The body of a request that is handed on.
 pub type ForwardBody = UnsyncBoxBody<Bytes, Box<dyn StdError + Send + Sync>>;
 
-/// Why there is no answer: what the system, TLS or HTTP said.
+/// Why there is no answer: the error of the system, of TLS or of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ForwardError(String);

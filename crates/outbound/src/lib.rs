@@ -1,4 +1,5 @@
-//! Connections that the server opens to other servers: webhooks and identity providers.
+//! Connections that the server opens to other servers: webhooks, identity providers, kubelets, and the
+//! backends of proxied requests.
 //!
 //! 1. **Everything is bounded.** A request has a deadline, which covers connecting, the TLS handshake,
 //!    credentials, retries and the answer; an answer has a limit of bytes; a [`Client`] has a limit of
@@ -8,12 +9,15 @@
 //!    the configuration names.
 //! 3. **Secrets stay inside.** Tokens, passwords and keys are in no error, no log line and no debug output.
 //!
-//! What a caller streams through this server is the exception to the first rule: a [`Forwarder`] bounds how
-//! long it takes to connect and the headers of the answer, and its bodies end with their caller.
+//! Requests of callers that are handed on (logs, commands, proxies) are the exception to the first rule: a
+//! [`Forwarder`] bounds the time to connect and the headers of the answer; bodies and upgraded connections
+//! end with their caller.
 //!
 //! [`Client`] speaks HTTP with one TLS identity. [`Kubeconfig`] reads the file that describes a server and
 //! the credentials for it, [`Endpoint`] is such a server, [`Webhook`] sends reviews to it. [`WebhookClients`]
 //! are for the webhooks that objects of the API name.
+
+#![deny(clippy::indexing_slicing)]
 
 mod backoff;
 mod client;

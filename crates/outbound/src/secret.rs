@@ -1,4 +1,4 @@
-//! Texts of others that may repeat a secret that they got.
+//! Texts of other servers that may repeat a secret that was sent to them.
 
 use std::borrow::Cow;
 

@@ -25,10 +25,10 @@ pub enum TlsError {
     /// The client's certificate cannot be used.
     #[error("the client certificate cannot be used: {0}")]
     Certificate(String),
-    /// The client's key cannot be used. The text has nothing of it.
+    /// The client's key cannot be used. The text contains no part of the key.
     #[error("the client key cannot be used: {0}")]
     Key(&'static str),
-    /// The name to expect in the server's certificate is not one.
+    /// The expected name of the server's certificate is invalid.
     #[error("{0:?} is not the name of a server")]
     ServerName(String),
     /// The library refuses the configuration.

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// The most bytes of an answer.
 pub(crate) const MOST_BYTES: usize = Limits::REQUEST.bytes;
 
-/// How often a server is asked again that says when to come back.
+/// How often a request is repeated for a server that sends `Retry-After`.
 const RETRIES: usize = 10;
 
 /// The most bytes of a text of the server within an error.
@@ -65,8 +65,8 @@ impl Webhook {
 
 impl Endpoint {
     /// Sends a review to a path of the server, and returns what comes back: an object of a built-in kind in
-    /// this version. A server that says when to come back is asked again then. What it says in errors comes
-    /// without the credentials that were sent.
+    /// this version. A server that sends `Retry-After` is asked again after that time. Its texts in errors
+    /// come without the credentials that were sent.
     pub async fn review(
         &self,
         path: &str,
@@ -125,7 +125,7 @@ fn read_review(
         Ok(mut decoded) => {
             let text = |key: &str| decoded.value.get(key).and_then(Value::as_str).unwrap_or_default();
             let (own_kind, own_version) = (text("kind"), text("apiVersion"));
-            // An answer that does not say what it is is what was asked for.
+            // An answer without `kind` or `apiVersion` is taken for the requested review.
             if ["", kind].contains(&own_kind) && ["", version].contains(&own_version) {
                 withhold_in_status(&mut decoded.value, secrets);
                 return Ok(decoded.value);
@@ -163,7 +163,7 @@ fn withhold_in_status(review: &mut Value, secrets: [&str; 2]) {
     }
 }
 
-/// The message of a `Status` that says that something failed.
+/// The message of a `Status` with a failure.
 fn said(body: &[u8]) -> Option<String> {
     let decoded = json::decode(Status::schema(), body, &Limits::REQUEST).ok()?.value;
     let status = Status::of(decoded.as_map()?);
@@ -177,7 +177,7 @@ fn usual(code: u16, body: &[u8], short: impl Fn(&str) -> String) -> String {
     match code {
         400 => "the server rejected our request for an unknown reason".to_owned(),
         401 => "the server has asked for the client to provide credentials".to_owned(),
-        // These say what is wrong.
+        // For these codes the body has the reason.
         403 | 415 => said(),
         404 => "the server could not find the requested resource".to_owned(),
         405 => "the server does not allow this method on the requested resource".to_owned(),

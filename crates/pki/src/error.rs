@@ -10,11 +10,11 @@ pub enum Error {
     /// A file or folder could not be read or written.
     #[error("cannot {action} {}: {cause}", .path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// On which file.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// One of the two files of the authority is missing, so that the other one is of no use.
@@ -99,7 +99,7 @@ pub enum Error {
         /// The time of the clock, in seconds since 1970.
         now: u64,
     },
-    /// A certificate cannot be for this.
+    /// A certificate cannot have this usage.
     #[error("unrecognized usage value: {0:?}")]
     Usage(String),
     /// The system gives no random bytes.

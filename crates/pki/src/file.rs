@@ -146,7 +146,8 @@ impl<'a> Temporary<'a> {
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        // It is gone if it was renamed. If it cannot be removed, the error that is on its way is enough.
+        // The file no longer exists if it was renamed. If it cannot be removed, the error that led here is
+        // reported.
         let _ = fs::remove_file(&self.temporary);
     }
 }

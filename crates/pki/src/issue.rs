@@ -17,8 +17,8 @@ use super::{Client, Error, Names, Pair};
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const AUTHORITY_LIFE: Duration = Duration::from_secs(3650 * 24 * 3600);
 const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
-/// So long before its end a leaf is replaced, and so much longer than [`LEAF_LIFE`] it may last: one that
-/// lasts longer was made while the clock was ahead.
+/// How long before its end a leaf is replaced, and by how much its end may exceed [`LEAF_LIFE`] from now: a
+/// leaf that lasts longer was made while the clock was ahead.
 const MARGIN: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a certificate is for.
@@ -38,7 +38,7 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    /// A new one.
+    /// Makes a new authority.
     pub(super) fn make(now: SystemTime) -> Result<Self, rcgen::Error> {
         let key = KeyPair::generate()?;
         let validity = Self::validity_from(now);
@@ -194,7 +194,7 @@ fn params(validity: Validity) -> CertificateParams {
     params
 }
 
-/// Why a leaf with this validity has to be replaced at `now`. That of a new one is never a reason.
+/// Why a leaf with this validity has to be replaced at `now`. The validity of a new leaf is never a reason.
 fn check_life(leaf: Validity, authority: &Authority, now: SystemTime) -> Result<(), String> {
     let margin = MARGIN.as_secs();
     let new = authority.leaf_validity(now);
@@ -204,7 +204,7 @@ fn check_life(leaf: Validity, authority: &Authority, now: SystemTime) -> Result<
     if leaf.fault(now) == Some(NotValid::NotYet) {
         return Err("the old one is not valid yet, by the clock of this machine".into());
     }
-    // One that ends with its authority is as good as a new one.
+    // A new leaf would not last longer than one that ends with its authority.
     if leaf.not_after < seconds(now).saturating_add(margin) && leaf.not_after < new.not_after {
         return Err("the old one has run out, or soon will".into());
     }

@@ -19,6 +19,8 @@
 //!
 //! All keys are ECDSA P-256: made in well under a millisecond, and known to every client.
 
+#![deny(clippy::indexing_slicing)]
+
 mod bundle;
 mod client;
 mod error;
@@ -67,7 +69,7 @@ pub const FILES: [&str; 8] =
     ["ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key", TOKEN, SERVICE_ACCOUNTS];
 /// A shorter file was truncated while it was written.
 const SHORTEST_TOKEN: usize = 43;
-/// So long before its end the authority is reported.
+/// How long before its end the authority is reported.
 const REPORTED_BEFORE: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// A certificate with its key, both in PEM.
@@ -121,7 +123,7 @@ pub struct ServiceAccountKey {
     pub made: Option<String>,
 }
 
-/// What is made in a folder, until it is written.
+/// The files that are to be written to a folder.
 #[derive(Default)]
 struct Changes {
     files: Vec<NewFile>,
@@ -142,7 +144,7 @@ impl Pki {
         Self { directory: directory.into(), is_beside_used_store: false }
     }
 
-    /// The same, of a server whose store has objects: keys that are missing were there.
+    /// Marks the folder as that of a server whose store has objects: missing keys were lost.
     #[must_use]
     pub fn beside_used_store(self) -> Self {
         Self { is_beside_used_store: true, ..self }
@@ -154,7 +156,7 @@ impl Pki {
         file::create_private_directory(&self.directory)?;
         let mut changes = Changes::default();
         let authority = self.authority(now, &mut changes)?;
-        // Before the first leaf: it says that the folder was used.
+        // Before the first leaf, which marks the folder as used.
         file::write_durably(&self.directory, &std::mem::take(&mut changes.files))?;
         let serving = self.leaf(SERVING, &authority, &Purpose::Serving(names), now, &mut changes)?;
         let admin = self.leaf(
@@ -179,12 +181,12 @@ impl Pki {
         })
     }
 
-    /// A certificate of the authority for a client, with its key. The authority has to be there.
+    /// A certificate of the authority for a client, with its key. The authority has to exist.
     pub fn issue(&self, client: &Client<'_>, now: SystemTime) -> Result<Pair, Error> {
         self.read_authority(Authority::load)?.client(client, now)
     }
 
-    /// The authority, to sign requests with. It has to be there.
+    /// The authority, to sign requests with. It has to exist.
     pub fn signer(&self) -> Result<Signer, Error> {
         self.read_authority(Signer::new)
     }
@@ -260,7 +262,7 @@ impl Pki {
         Ok(Token(token))
     }
 
-    /// Whether keys that are missing were there once.
+    /// Whether the folder was used: missing keys were lost.
     fn was_used(&self) -> bool {
         self.is_beside_used_store
             || [SERVING, ADMIN].iter().any(|name| {

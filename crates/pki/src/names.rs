@@ -15,8 +15,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names under which pods know the API, the first address of the service range, and this host by all
-    /// the names and addresses it has now.
+    /// The names of the API server inside the cluster, the first address of the service range, and the
+    /// current names and addresses of this host.
     pub fn of_this_host(first_service_address: IpAddr) -> Self {
         let mut names = Self::default();
         for name in [

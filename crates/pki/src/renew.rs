@@ -16,9 +16,9 @@ use super::{AUTHORITY, Error, Pair, Paths, Pki, SERVICE_ACCOUNTS};
 /// The key of a renewed authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenewalKey {
-    /// The one that it has: what it has signed stays valid.
+    /// The existing key: certificates that it has signed stay valid.
     Same,
-    /// Another one: what it has signed is void.
+    /// Another key: certificates of the old key become invalid.
     New,
 }
 

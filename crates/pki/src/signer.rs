@@ -12,7 +12,7 @@ use super::{Error, Pair};
 
 /// How much earlier than now certificates begin, for clients with a slow clock.
 const BACKDATE: Duration = Duration::from_secs(5 * 60);
-/// Certificates with a shorter life have all of it after now; others have it from their beginning.
+/// A certificate with a shorter life ends that long after now; another that long after its beginning.
 const SHORT: Duration = Duration::from_secs(8 * 3600);
 
 /// What keys may be for, by the names of the API, and the bit of each in certificates.
@@ -47,7 +47,7 @@ const PURPOSES: [(&str, &[u64]); 13] = [
 ];
 const EMAIL_PROTECTION: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 4];
 
-/// A certificate that is asked for.
+/// A requested certificate.
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
     /// The request, whose signature was checked.
@@ -58,7 +58,7 @@ pub struct Order<'a> {
     pub life: Duration,
 }
 
-/// An authority that signs what is asked for.
+/// An authority that signs requested certificates.
 pub struct Signer(Authority);
 
 impl Signer {

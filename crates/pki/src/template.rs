@@ -133,7 +133,7 @@ impl Template<'_> {
     }
 }
 
-/// Whether a certificate must not be used by what does not know an extension.
+/// Whether an extension is critical: software that does not know it must refuse the certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Critical {
     Yes,

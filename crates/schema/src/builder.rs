@@ -8,8 +8,7 @@ use crate::structural::Structural;
 use object::{Key, Text, Value};
 use std::sync::{Arc, LazyLock};
 
-/// The metadata of custom objects: that of all objects, but what is not there is not written, not even as
-/// null.
+/// The metadata of custom objects: `ObjectMeta`, but an absent field is not written, not even as null.
 static CUSTOM_METADATA: LazyLock<Option<Ref<Type>>> = LazyLock::new(|| {
     let ty = crate::builtin::by_name("meta.v1.ObjectMeta")?;
     let fields = ty.fields.iter().map(|field| Field { always: false, ..field.clone() });
@@ -95,7 +94,7 @@ impl FieldBuilder {
         self
     }
 
-    /// Written even when it is absent.
+    /// Writes the field even when it is absent.
     pub fn always(mut self) -> Self {
         self.always = true;
         self
@@ -107,7 +106,7 @@ impl FieldBuilder {
         self
     }
 
-    /// How server-side apply merges it.
+    /// Sets how server-side apply merges the field.
     pub fn topology(mut self, topology: Topology) -> Self {
         self.options.topology = topology;
         self
@@ -151,8 +150,8 @@ impl Builder {
         }
     }
 
-    /// A type with some of the fields of another. Typed views of the other type read it; what was left out is
-    /// absent.
+    /// A type with some of the fields of another. Typed views of the other type read its objects; the other
+    /// fields read as absent.
     ///
     /// ```
     /// use schema::{Builder, Limits, Part, json, view::View, views::core::v1};
@@ -204,7 +203,7 @@ impl Builder {
         self
     }
 
-    /// Merged as one value by server-side apply.
+    /// Makes server-side apply merge an object of the type as one value.
     pub fn atomic(mut self) -> Self {
         self.atomic = true;
         self
@@ -216,8 +215,8 @@ impl Builder {
         self
     }
 
-    /// The type of a custom kind: fields beside those of every object are those of a schema. They are kept
-    /// when an object is read, whatever their types, and pruned by the schema.
+    /// Makes this the type of a custom kind: all fields but `kind`, `apiVersion` and `metadata` are in a
+    /// structural schema. The decoder keeps these fields whatever their types; the schema prunes them.
     pub fn custom(mut self, schema: Arc<Structural>) -> Self {
         self.custom = Some(schema);
         if let Some(metadata) = &*CUSTOM_METADATA

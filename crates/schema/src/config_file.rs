@@ -4,8 +4,8 @@ use crate::{Limits, Type, yaml};
 use object::Value;
 use object::quote::Quoted;
 
-/// A file as data: an object of this kind, in one of these versions (`apiserver.config.k8s.io/v1`). Fields
-/// that do not exist or are there twice are errors.
+/// Decodes a file: an object of this kind, in one of these versions (`apiserver.config.k8s.io/v1`). Unknown
+/// and duplicate fields are errors.
 pub fn decode(text: &[u8], kind: &str, api_versions: &[&str], ty: &'static Type) -> Result<Value, String> {
     let decoded = yaml::decode(ty, text, &Limits::REQUEST).map_err(|error| error.to_string())?;
     let named = |key: &str| decoded.value.get(key).and_then(Value::as_str).unwrap_or_default();

@@ -24,8 +24,8 @@ pub struct Limits {
     /// Whether malformed metadata of an object within a custom resource is dropped, instead of refused: a
     /// stored object has to stay readable.
     pub drops_malformed: bool,
-    /// Whether nulls stay in a custom resource where its schema allows none: what was applied is not pruned,
-    /// and refused by validation.
+    /// Whether nulls stay in a custom resource where its schema allows none: an applied configuration keeps
+    /// them, and validation refuses them.
     pub keeps_nulls: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Decoded {
     pub value: Value,
     /// Unknown and duplicate fields, in the order of the input: at most [`Decoded::MOST_STRICT`], each once.
     pub strict: Vec<Strict>,
-    /// Whether the schema of a custom kind changed the tree: it is not what the input says.
+    /// Whether pruning by the schema of a custom kind changed the tree.
     pub pruned: bool,
 }
 
@@ -64,8 +64,8 @@ impl Decoded {
     /// The limit of `strict`, as in the reference.
     pub const MOST_STRICT: usize = 100;
 
-    /// Takes out of an object everything but `kind`, `apiVersion` and `metadata`, and reports it as unknown:
-    /// what becomes of an object in a version that its kind does not have.
+    /// Removes everything but `kind`, `apiVersion` and `metadata` from an object, and reports it as unknown:
+    /// so the reference treats an object in a version that its kind does not have.
     pub fn forget_all(&mut self) {
         let Some(map) = self.value.as_map_mut() else { return };
         let mut unknown = Vec::new();
@@ -81,8 +81,7 @@ impl Decoded {
         self.strict.truncate(Self::MOST_STRICT);
     }
 
-    /// What a decoder read of a shape. Of an object of a custom kind, what its schema does not name is taken
-    /// out.
+    /// The result of decoding a value of a shape. An object of a custom kind is pruned by its schema.
     pub(crate) fn new(
         shape: &Shape,
         mut value: Value,
@@ -270,7 +269,8 @@ impl<'p> DecodePath<'p> {
         self.mismatch_with(found.into(), self.go_name().unwrap_or_else(|| shape.go_name()))
     }
 
-    /// The same error from a type with a decoder of its own, which knows only the name of its own type.
+    /// The error of [`DecodePath::mismatch`] from a type with a decoder of its own, which knows only the name
+    /// of its own type.
     #[cold]
     pub(crate) fn mismatch_of(&self, found: impl Into<String>, shape: &Shape) -> Error {
         self.mismatch_with(found.into(), shape.go_name())
@@ -368,9 +368,9 @@ impl StrictList {
     }
 }
 
-/// The values of a field that is there several times, in their order, as one. Each is merged into those
-/// before it: structs and maps keep fields that the later value does not have, also within lists; of anything
-/// else the last one counts. The cost is that of all values together, however many there are.
+/// Merges the values of a field that occurs several times, in their order: structs and maps keep fields that
+/// a later value does not have, also within lists; any other value is replaced by the last one. The cost is
+/// linear in the size of all values.
 pub(crate) fn merge_repeats(mut values: Vec<Value>) -> Value {
     let start = |values: &[Value], is_mergeable: fn(&Value) -> bool| {
         values.iter().rposition(|value| !is_mergeable(value)).map_or(0, |at| at + 1)
@@ -402,8 +402,8 @@ fn merge_maps(maps: Vec<Value>) -> Value {
     Map::from_distinct(merged).into()
 }
 
-/// The items of the last list, each with those at its place in the lists before, as far back as those are
-/// long enough.
+/// The items of the last list, each merged with the items at the same index of the lists before, as far back
+/// as those are long enough.
 fn merge_lists(lists: Vec<Value>) -> Value {
     let mut lists = lists.iter().rev().filter_map(Value::as_list);
     let mut items: Vec<Vec<Value>> =
@@ -415,7 +415,7 @@ fn merge_lists(lists: Vec<Value>) -> Value {
             if item.as_map().is_some() && values.first().is_some_and(|last| last.as_map().is_some()) {
                 values.push(item.clone());
             } else {
-                // What lies further back is not merged into it.
+                // Items of earlier lists are not merged into the item.
                 values.push(Value::Null);
             }
         }

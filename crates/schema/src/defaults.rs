@@ -5,8 +5,8 @@ use crate::structural::Defaulted;
 use object::{Map, Value};
 
 /// Sets absent fields to the defaults that their type declares, at every depth. An absent struct that is not
-/// optional counts as an empty one, so its defaults apply. An object of a custom kind that they would make
-/// too large gets none of those of its schema.
+/// optional counts as an empty one, so its defaults apply. If the defaults of the schema of a custom kind
+/// would make an object too large, none of them are set.
 pub fn default(ty: &Type, value: &mut Value) -> Defaulted {
     let filled = fill_value(ty, value);
     match &ty.custom {

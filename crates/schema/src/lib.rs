@@ -9,6 +9,8 @@
 //!
 //! Decoders accept bytes from any client: [`Limits`] bounds their time and memory.
 
+#![deny(clippy::indexing_slicing)]
+
 mod builder;
 pub mod builtin;
 pub mod cbor;

@@ -83,7 +83,7 @@ pub struct Type {
     pub union: Option<Union>,
     /// Whether unknown fields are preserved instead of pruned and reported.
     pub preserve_unknown_fields: bool,
-    /// What else the objects of a custom kind have to be: fields beside those of every object are in this
+    /// The structural schema of a custom kind: all fields but `kind`, `apiVersion` and `metadata` are in this
     /// schema alone.
     pub custom: Option<Arc<Structural>>,
     /// Whether this type or a type that it refers to declares a default.
@@ -202,7 +202,7 @@ pub struct Field {
     pub always: bool,
     /// The shape of the value.
     pub shape: Shape,
-    /// What only some callers need.
+    /// The options that only some callers need.
     pub options: Ref<FieldOptions>,
 }
 

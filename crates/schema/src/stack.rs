@@ -22,6 +22,10 @@ impl<T: Default> Stack<T> {
 
     /// Adds a default value; the caller [`put`]s the real one.
     #[inline]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "`grow` made a slot; a checked access would need a value to fall back to"
+    )]
     pub(crate) fn push_default(&mut self) -> &mut T {
         if self.count == self.slots.len() {
             self.grow();

@@ -1,7 +1,7 @@
 //! `Status`: the error response of the API.
 //!
-//! A status is bounded when it is written, whatever the texts in it came from. [`object::field::List`] bounds
-//! what is collected.
+//! The texts of a status are bounded when it is written, whatever their source. [`object::field::List`]
+//! bounds the collected errors.
 
 use crate::json;
 use object::excerpt::{MOST_BYTES, shorten_to};
@@ -303,7 +303,7 @@ impl Status {
         }
     }
 
-    /// 429, for a client that may come again in a while.
+    /// 429 for a client that may retry later.
     pub fn too_many_requests(why: impl Into<String>) -> Self {
         Self {
             code: 429,
@@ -415,7 +415,7 @@ impl Details {
             if index > 0 {
                 out.push(',');
             }
-            // One more is the number of those that were left out before.
+            // The cause after the limit is the count of errors that were left out before.
             if room == 0 || index > field::MOST_ERRORS {
                 let message = field::more(self.causes.len() - index);
                 Cause { message, ..Cause::default() }.push_json(out, MOST_BYTES);

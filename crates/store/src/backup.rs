@@ -31,16 +31,16 @@ const MISSING: u8 = 2;
 const MAX_VALUE: usize = 256 * 1024 * 1024;
 const BUFFER: usize = 1 << 20;
 
-/// What a backup holds.
+/// The contents of a backup, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The revision whose state it is.
     pub revision: Revision,
     /// How many entries it holds.
     pub entries: u64,
-    /// The bytes of their values.
+    /// The bytes of the values of all entries.
     pub bytes: u64,
-    /// The entries that are missing from it because their stored bytes cannot be read.
+    /// The entries that are missing from the backup because their stored bytes cannot be read.
     pub missing: Vec<Unreadable>,
 }
 
@@ -49,7 +49,7 @@ pub fn create(store: &dyn Store, path: &Path) -> Result<Report, Error> {
     create_with(path, |file| write(store, file))
 }
 
-/// Makes a new file of what `fill` writes, and gives it its name when all of it is on the disk. Blocking.
+/// Makes a new file with what `fill` writes; the file gets its name when all of it is on the disk. Blocking.
 pub fn create_with(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> Result<Report, Error>,
@@ -97,8 +97,8 @@ pub fn read_file(
     read(&mut file, path, each)
 }
 
-/// Reads a backup, hands on what it holds and what it lacks, and answers once all of it is verified; `name`
-/// is for errors. Blocking.
+/// Reads a backup, passes on its entries and those that are missing from it, and returns once all of it is
+/// verified; `name` is for errors. Blocking.
 pub fn read(
     from: &mut dyn Read,
     name: &Path,
@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
         Ok(Self { to, digest: Xxh3::new(), buffer: Vec::new(), report: Report::default() })
     }
 
-    /// Adds an entry, or that one is missing.
+    /// Adds an entry, or the record of one that is missing.
     pub fn add(&mut self, entry: Result<Entry, Unreadable>) -> Result<(), Error> {
         match entry {
             Ok(Entry { key, head, value }) => {
@@ -224,7 +224,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What follows the tag of an entry, or of one that is missing.
+    /// Reads what follows the tag of an entry, or of a missing entry.
     fn part(&mut self, tag: u8) -> Result<Result<Entry, Unreadable>, Error> {
         let mut head = [0; 24];
         self.fill(&mut head)?;

@@ -11,12 +11,12 @@ pub struct Change {
     pub key: Key,
     /// What to do with it.
     pub op: Op,
-    /// What has to hold.
+    /// The precondition.
     pub expect: Expect,
     /// How much of the entry before the outcome carries.
     pub returning: Returning,
-    /// After which time what is put may be removed. Only a store that [expires](crate::Store::expires)
-    /// entries looks at it.
+    /// The time after which the store may remove the entry. Only a store that
+    /// [expires](crate::Store::expires) entries uses it.
     pub lifetime: Option<Duration>,
 }
 
@@ -32,7 +32,7 @@ pub enum Op {
 /// What a change expects of the current revision of its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing: a put creates or replaces, a delete removes what there is.
+    /// No precondition: a put creates or replaces, a delete removes any entry.
     #[default]
     Any,
     /// The key does not exist.
@@ -44,10 +44,10 @@ pub enum Expect {
 /// How much of the previous entry the outcome of a change carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Returning {
-    /// Its head, which costs nothing.
+    /// The head only, which costs nothing.
     #[default]
     Head,
-    /// Its value too, which may cost a read.
+    /// The value too, which may cost a read.
     Value,
 }
 
@@ -82,21 +82,21 @@ impl Change {
         Self { key, op, expect: Expect::default(), returning: Returning::default(), lifetime: None }
     }
 
-    /// Only if the key does not exist.
+    /// Adds the precondition that the key does not exist.
     #[must_use]
     pub fn create_only(mut self) -> Self {
         self.expect = Expect::Absent;
         self
     }
 
-    /// Only if the key exists with this mod revision.
+    /// Adds the precondition that the key exists with this mod revision.
     #[must_use]
     pub fn expect_revision(mut self, revision: Revision) -> Self {
         self.expect = Expect::At(revision);
         self
     }
 
-    /// What is put may be removed after this time.
+    /// Lets the store remove the entry after this time.
     #[must_use]
     pub fn expire_after(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
@@ -120,7 +120,7 @@ impl Change {
         }
     }
 
-    /// Compares the precondition with the entry that is there.
+    /// Checks the precondition against the current entry.
     pub(crate) fn check(&self, found: Option<&Head>) -> Result<(), Box<Conflict>> {
         let is_delete = matches!(self.op, Op::Delete);
         let holds = match (self.expect, found) {
@@ -136,7 +136,7 @@ impl Change {
         Err(Box::new(Conflict { key: self.key.clone(), found }))
     }
 
-    /// Whether its conflict carries the value that was found: not for create-only.
+    /// Whether a conflict of this change carries the current value: not if the change may only create.
     pub(crate) fn wants_found_value(&self) -> bool {
         self.expect != Expect::Absent
     }

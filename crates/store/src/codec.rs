@@ -1,9 +1,9 @@
-//! The seam between Keelson's keys and values and those of a store with a layout of its own.
+//! The translation between Keelson's keys and values and those of a store with a layout of its own.
 //!
 //! The layers above write keys such as `pods/default/web-1` and framed JSON. A store that shares its data
 //! with other software has to keep another layout, such as the reference's keys under `/registry/` and
-//! Protobuf values in etcd. [`Coded`] translates on the way in and on the way out, so that neither side knows
-//! of the other. A store with Keelson's own layout needs none.
+//! Protobuf values in etcd. [`Coded`] translates writes and reads, so that neither side knows the layout of
+//! the other. A store with Keelson's own layout needs no codec.
 
 use crate::{
     Batch, BoxFuture, Change, Committed, Conflict, Corrupt, Entry, Error, Event, Follow, Follower, Head,
@@ -23,9 +23,9 @@ use std::{
 ///    prefixes that are empty or have a whole first segment (`pods/`, `pods/default/web`).
 /// 3. Keys with the same first segment keep their order.
 ///
-/// A codec that leaves the methods for keys as they are leaves the keys as they are.
+/// The default methods for keys do not translate them.
 pub trait Codec: Send + Sync + 'static {
-    /// What the keys of the store start with, for keys that start with a prefix.
+    /// The prefix in the store, for keys that start with a prefix.
     fn encode_prefix(&self, prefix: &[u8]) -> Bytes {
         Bytes::copy_from_slice(prefix)
     }
@@ -35,25 +35,25 @@ pub trait Codec: Send + Sync + 'static {
         Some(key.clone())
     }
 
-    /// The key of a key in the store; `None` if it is not one of Keelson's.
+    /// Keelson's key for a key of the store; `None` if the key does not belong to Keelson.
     fn decode_key(&self, stored: &Key) -> Option<Key> {
         Some(stored.clone())
     }
 
-    /// The value in the store, or what is wrong with the value.
+    /// The value for the store, or why the value cannot be encoded.
     fn encode_value(&self, key: &Key, value: Bytes) -> Result<Bytes, String>;
 
-    /// The value of a value in the store, or why it cannot be read. With [`Patience::Now`], this neither
-    /// blocks nor asks anybody.
+    /// Keelson's value for a value of the store, or why it cannot be read. With [`Patience::Now`], the codec
+    /// neither blocks nor calls another process.
     fn decode_value(&self, key: &Key, stored: Bytes, patience: Patience) -> Result<Bytes, DecodeError>;
 }
 
-/// Whether a codec may wait for somebody else, such as a KMS plugin.
+/// Whether a codec may wait for another process, such as a KMS plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// It answers with what it knows.
+    /// The codec answers with the keys that it has.
     Now,
-    /// It may block for as long as its own time-outs say.
+    /// The codec may block for as long as its own time-outs say.
     Wait,
 }
 
@@ -70,8 +70,8 @@ pub enum DecodeError {
 
 /// A store behind a codec. A value that the codec cannot read is logged once, by its key.
 ///
-/// Loads, followers and commits decode with [`Patience::Now`], so that no value holds up another one; what is
-/// [`Unavailable`] then is for [`Store::open`].
+/// Loads, followers and commits decode with [`Patience::Now`], so that no value delays another one; a value
+/// that is [`Unavailable`] then can be read by [`Store::open`].
 pub struct Coded {
     store: Arc<dyn Store>,
     codec: Arc<Reporting>,
@@ -80,7 +80,7 @@ pub struct Coded {
 /// The most keys whose damage is remembered as logged.
 const REPORTED: usize = 10_000;
 
-/// A codec, and what was logged of the values that it cannot read.
+/// A codec, and which unreadable values were logged.
 struct Reporting {
     codec: Arc<dyn Codec>,
     /// The revision of the last value of a key that could not be read.
@@ -88,7 +88,8 @@ struct Reporting {
 }
 
 impl Reporting {
-    /// Decodes a value. What cannot be read is logged, unless that is known, or waiting could help.
+    /// Decodes a value. A value that cannot be read is logged, unless it was logged before, or waiting could
+    /// help.
     fn decode(&self, key: &Key, head: Head, stored: Bytes, patience: Patience) -> Value {
         let reason = match self.codec.decode_value(key, stored.clone(), patience) {
             Ok(value) => return Ok(value),
@@ -104,7 +105,7 @@ impl Reporting {
         })
     }
 
-    /// Logs that a value cannot be read, unless that is known.
+    /// Logs that a value cannot be read, unless it was logged before.
     fn report(&self, key: &Key, revision: Revision, reason: &DecodeError) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.len() >= REPORTED {
@@ -142,7 +143,7 @@ impl Coded {
     }
 }
 
-/// A value that the store has, translated.
+/// Translates a value of the store.
 fn value(codec: &Reporting, key: &Key, head: Head, value: Value) -> Value {
     match value {
         Ok(stored) => codec.decode(key, head, stored, Patience::Now),
@@ -287,7 +288,7 @@ struct CodedFollower {
 }
 
 fn batch(codec: &Reporting, batch: Batch) -> Batch {
-    let events = batch.events.into_iter().filter_map(|told| event(codec, told)).collect();
+    let events = batch.events.into_iter().filter_map(|stored| event(codec, stored)).collect();
     Batch { events, revision: batch.revision }
 }
 

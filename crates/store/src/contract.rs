@@ -39,7 +39,7 @@ pub struct Setup {
 pub enum Window {
     /// What it keeps by default.
     Usual,
-    /// As little as it can.
+    /// As few as possible.
     Tiny,
 }
 
@@ -49,12 +49,12 @@ impl Default for Setup {
     }
 }
 
-/// A store under test, and what can be done to it from outside.
+/// A store under test, with the operations of its environment.
 pub trait Harness: Send {
     /// The running store.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// Ends the store and starts it again on the same data; `false` if it cannot keep any.
+    /// Ends the store and starts it again on the same data; `false` if the store does not keep data.
     fn restart(&mut self) -> bool;
 
     /// Starts another store from a backup.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | committer | judges, writes and syncs all waiting changes as one batch; reopens the engine when it fails |
 //! | reader | reads for asynchronous callers: history for followers, values for answers |
-//! | reclaimer | expires history, removes what it kept |
+//! | reclaimer | expires history, removes the versions that only history needed |
 //! | ahead | up to four for the time of a long load or of opening: they read its parts ahead, in order |
 //! | fjall's worker | flushes and merges the engine's files |
 //!
@@ -84,7 +84,7 @@ impl Default for EmbeddedOptions {
 }
 
 impl EmbeddedOptions {
-    /// How finely the times of revisions are noted, and how often history is looked over.
+    /// The interval at which the times of revisions are noted and history is checked for expiry.
     fn tick(&self) -> Duration {
         (self.retention / 20).clamp(Duration::from_millis(20), Duration::from_secs(1))
     }
@@ -124,7 +124,7 @@ impl Embedded {
         };
         let opened = open_complete(&directory, acknowledged);
         if let Err(Error::Unusable { .. }) = &opened {
-            // A salvage may find more in it than the engine does.
+            // A salvage may find more in the journal than the engine does.
             uncut.put_back().map_err(Error::read)?;
         }
         let Opened { mut engine, mended, mut recovered } = opened?;
@@ -195,7 +195,7 @@ pub fn is_vacant(path: &Path) -> io::Result<bool> {
     files::is_vacant(path)
 }
 
-/// An engine that has all that was acknowledged.
+/// An engine that has every acknowledged change.
 struct Opened {
     engine: Engine,
     mended: Option<Mended>,
@@ -212,7 +212,7 @@ fn open_complete(directory: &Directory, acknowledged: Revision) -> Result<Opened
     }
 }
 
-/// Opens the engine, after mending its journals if that is what it takes.
+/// Opens the engine, after repairing its journals if necessary.
 fn open_mended(path: &Path, acknowledged: Revision) -> Result<(Engine, Option<Mended>), ReadError> {
     match Engine::open(path) {
         Ok(engine) => Ok((engine, None)),

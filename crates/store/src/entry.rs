@@ -25,7 +25,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// What is known of an entry without its value.
+/// The revisions of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The revision that created the key (again, after a delete).
@@ -48,21 +48,21 @@ pub struct Entry {
 /// The bytes of a stored value, or why they cannot be read.
 pub type Value = Result<Bytes, Unreadable>;
 
-/// An entry named by another answer: its head always, its value where it was asked for.
+/// The previous or current entry in an outcome, conflict or event: its head, and its value if requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEntry {
     /// Its revisions.
     pub head: Head,
-    /// Its value, if the question asked for it.
+    /// The value, if the caller requested it.
     pub value: Option<Value>,
 }
 
-/// What a change did.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
     /// The key has a new value.
     Put,
-    /// The key is gone.
+    /// The key was deleted.
     Delete,
 }
 

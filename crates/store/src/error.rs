@@ -20,7 +20,7 @@ pub enum Error {
     Compacted {
         /// The revision asked for.
         requested: Revision,
-        /// The oldest one that works.
+        /// The oldest revision that can be loaded and followed.
         compacted: Revision,
     },
     /// The revision asked for is not committed yet.
@@ -40,7 +40,7 @@ pub enum Error {
     /// Something is larger than the store accepts.
     #[error("{what} of {size} is larger than the limit of {limit}")]
     TooLarge {
-        /// What it is.
+        /// What is too large.
         what: &'static str,
         /// Its size.
         size: usize,
@@ -58,7 +58,7 @@ pub enum Error {
     /// The disk is full.
     #[error("the disk of the store is full ({source}); {fate}")]
     Full {
-        /// What became of the write.
+        /// Whether the change was written.
         fate: Fate,
         /// The cause.
         #[source]
@@ -67,13 +67,13 @@ pub enum Error {
     /// Reading or writing failed.
     #[error("the store cannot read or write its data ({source}); {fate}")]
     Io {
-        /// What became of the write, if it was one.
+        /// Whether the change was written, if the operation was a write.
         fate: Fate,
         /// The cause.
         #[source]
         source: Arc<io::Error>,
     },
-    /// More changes wait to be committed than the store holds in memory. This one was not begun.
+    /// More changes wait to be committed than the store holds in memory. The refused change was not begun.
     #[error("{changes} changes of {bytes} bytes wait to be committed already; nothing was written")]
     Busy {
         /// How many wait.
@@ -81,8 +81,8 @@ pub enum Error {
         /// About how many bytes they hold.
         bytes: usize,
     },
-    /// The store does not come to an end with what it writes. Only its [health](crate::Store::health) says
-    /// so; commits go on waiting.
+    /// A write does not end. Only the [health](crate::Store::health) of the store has this error; commits go
+    /// on waiting.
     #[error("the disk has not answered for {seconds} s, and {changes} changes wait to be committed")]
     Stalled {
         /// For how long nothing was committed.
@@ -135,13 +135,13 @@ pub enum Error {
     },
 }
 
-/// What became of a write that failed.
+/// Whether a failed write may have been committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It did not happen, and will not.
+    /// The change was not written, and will not be.
     NotWritten,
-    /// It may or may not have reached the disk. If it did, it becomes visible to readers and followers once
-    /// the store has recovered; if it did not, it never will.
+    /// The change may or may not have reached the disk. If it did, it becomes visible to readers and
+    /// followers once the store has recovered; otherwise it never does.
     Unknown,
 }
 
@@ -149,7 +149,7 @@ pub enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// There is nothing.
+    /// The directory is empty or missing.
     #[error("it holds no store")]
     Absent,
     /// There are files, but not those of a store.
@@ -161,7 +161,7 @@ pub enum Damage {
          away to start without its objects"
     )]
     Missing(String),
-    /// It should not exist yet.
+    /// The file or directory exists already.
     #[error("it exists already")]
     Exists,
     /// Acknowledged changes are missing: files were damaged, removed, or replaced by older ones.
@@ -240,7 +240,7 @@ pub struct Unavailable {
     pub stored: Bytes,
 }
 
-/// Without the bytes.
+/// Leaves out the bytes.
 impl fmt::Debug for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, head, reason, .. } = self;
@@ -308,7 +308,7 @@ impl From<Unreadable> for Error {
 }
 
 impl Error {
-    /// Wraps an IO error, telling a full disk from others.
+    /// Wraps an IO error; that of a full disk becomes [`Error::Full`].
     pub(crate) fn io(source: io::Error, fate: Fate) -> Self {
         let source = Arc::new(source);
         match source.kind() {

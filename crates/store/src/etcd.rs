@@ -164,13 +164,13 @@ impl Etcd {
         Ok(Self { shared, past, handle, thread: Mutex::new(Some(thread)) })
     }
 
-    /// The number of the cluster, which tells it from others.
+    /// The id of the cluster.
     #[must_use]
     pub fn cluster(&self) -> u64 {
         self.shared.lineage().cluster
     }
 
-    /// Does work in the store's own thread, and waits for it. Blocking.
+    /// Runs work in the store's own thread, and waits for it. Blocking.
     fn block<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -179,7 +179,7 @@ impl Etcd {
         wait(&self.handle, work).recv().unwrap_or(Err(Error::Closed))
     }
 
-    /// Does work in the store's own thread, also if the future is dropped.
+    /// Runs work in the store's own thread, also if the future is dropped.
     fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -194,7 +194,7 @@ impl Etcd {
     }
 }
 
-/// A commit that somebody waits for. Dropped before anything was sent, it is withdrawn.
+/// A commit that a caller waits for. Dropped before anything was sent, it is withdrawn.
 struct Withdrawing {
     task: tokio::task::JoinHandle<Result<Committed, Error>>,
     gate: Arc<Gate>,
@@ -231,7 +231,7 @@ fn wait<T: Send + 'static>(handle: &Handle, work: impl Future<Output = T> + Send
     outcome
 }
 
-/// Learns where the cluster is.
+/// Asks the cluster for its id and its newest revision.
 async fn first_contact(options: EtcdOptions, client: Client) -> Result<Shared, Error> {
     let probe =
         messages::RangeRequest { key: options.prefix.clone(), count_only: true, ..Default::default() };
@@ -301,7 +301,7 @@ impl Store for Etcd {
         let at = at.unwrap_or_else(|| self.known_revision());
         let shared = self.shared.clone();
         self.block(async move { shared.check_load(at).await })?;
-        // etcd takes revision zero for the newest.
+        // To etcd, revision zero means the newest.
         let within = self.shared.within(prefix).filter(|_| at > Revision::ZERO);
         let mut next = within.map(|prefix| self.page(Cursor::start(prefix, at)));
         while let Some(page) = next {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// What to do to the next operations.
+/// A fault that the next operations meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The write fails before anything reaches the disk.
@@ -57,7 +57,7 @@ struct Plan {
 }
 
 impl Faults {
-    /// Applies `fault` from now on, for as long as it lasts; it replaces the one before.
+    /// Applies `fault` from now on, for as long as it lasts; replaces an earlier fault.
     pub fn inject(&self, fault: Fault, lasting: Lasting) {
         self.inject_after(0, fault, lasting);
     }
@@ -71,7 +71,7 @@ impl Faults {
         self.changed.notify_all();
     }
 
-    /// Makes the disk well again.
+    /// Ends the fault.
     pub fn clear(&self) {
         self.plan().fault = None;
         self.changed.notify_all();

@@ -57,9 +57,9 @@ pub struct Batch {
 pub trait Follower: Send {
     /// Waits for the next batch. Safe to drop and call again: nothing is lost.
     ///
-    /// Ends with [`Error::Compacted`] when it fell behind what is kept, and with [`Error::Closed`] after the
-    /// store was closed. A damaged piece of history ends it with [`Error::Unusable`]: load again, and follow
-    /// from there.
+    /// Ends with [`Error::Compacted`] when the follower fell behind history, and with [`Error::Closed`] after
+    /// the store was closed. A damaged piece of history ends it with [`Error::Unusable`]: load again, and
+    /// follow from there.
     fn next(&mut self) -> BoxFuture<'_, Result<Batch, Error>>;
 
     /// The next batch if it is in memory; `None` if the caller has to wait for it with [`Follower::next`].
@@ -174,8 +174,8 @@ impl Feed {
         if news.is_ok_and(|open| open) { Ok(()) } else { Err(Error::Closed) }
     }
 
-    /// Waits until there is more than up to `after`, or the feed was started again; fails when this was
-    /// closed.
+    /// Waits until a revision after `after` is announced, or the feed was started again; fails when the feed
+    /// was closed.
     pub(crate) fn changed(&self, after: Revision) -> BoxFuture<'static, Result<(), Error>> {
         let mut progress = self.progress.subscribe();
         let generation = progress.borrow().generation;
@@ -247,7 +247,7 @@ impl Window {
         same.find(|event| event.key == *key)
     }
 
-    /// A batch after `cursor` and up to `until`, or `None` if the window starts later than that.
+    /// A batch after `cursor` and up to `until`, or `None` if the window starts after `cursor`.
     fn read(&self, cursor: Revision, until: Revision, prefix: &[u8]) -> Option<Batch> {
         if cursor < self.start {
             return None;
@@ -275,8 +275,8 @@ impl BatchBuilder {
         Self { batch: Batch { events: Vec::new(), revision: cursor }, bytes: 0, seen: 0 }
     }
 
-    /// Takes the event of a revision, or only the revision if the follower does not follow its key; breaks
-    /// without it if the batch is full.
+    /// Adds the event of a revision, or only the revision if the follower does not follow its key; breaks
+    /// without adding it if the batch is full.
     pub(crate) fn push(
         &mut self,
         revision: Revision,
@@ -376,8 +376,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Fills in the previous values that the window holds, and returns the indexes of events whose it does
-    /// not.
+    /// Fills in the previous values that the window holds, and returns the indexes of the other events.
     fn fill_previous_from_window(&self, batch: &mut Batch) -> Vec<usize> {
         let mut places = Vec::new();
         for (place, event) in batch.events.iter_mut().enumerate() {

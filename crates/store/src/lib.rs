@@ -37,8 +37,8 @@
 //!     its key; it is never served, and every other key stays readable and writable. A value that cannot be
 //!     decrypted at present is [`Unavailable`], which is no damage.
 //! 14. **Failing writes do not stop reads.** When the disk is full or broken, commits fail with
-//!     [`Error::Full`] or [`Error::Io`], [`Store::health`] says so, and both mend by themselves when the disk
-//!     does. A disk that does not answer is a failing one after some seconds in which changes wait for it.
+//!     [`Error::Full`] or [`Error::Io`], [`Store::health`] says so, and both recover by themselves with the
+//!     disk. A disk that does not answer counts as failing after some seconds in which changes wait for it.
 //! 15. **Withdrawn.** A change whose commit is dropped before the store has begun with it is not made, then
 //!     or later, and holds no memory. One that was begun is finished. What waits is bounded: past that a
 //!     commit fails with [`Error::Busy`], and nothing of it is written.
@@ -92,7 +92,7 @@ pub use tasks::BoxFuture;
 /// read.
 pub type Visitor<'a> = dyn FnMut(Result<Entry, Unreadable>) -> ControlFlow<()> + 'a;
 
-/// An entry that a load visited; one that could not be decrypted without waiting is [opened](Store::open).
+/// [Opens](Store::open) an entry that a load could not decrypt without waiting; returns any other as it is.
 /// Blocking.
 pub fn opened(store: &dyn Store, entry: Result<Entry, Unreadable>) -> Result<Entry, Unreadable> {
     match entry {
@@ -116,7 +116,7 @@ pub enum Health {
 }
 
 impl Health {
-    /// Whether a commit can be expected to work.
+    /// Whether writes work.
     #[must_use]
     pub fn is_good(&self) -> bool {
         matches!(self, Self::Good)

@@ -93,7 +93,8 @@ impl Memory {
         Self::with_state(BTreeMap::new(), Revision::ZERO, options)
     }
 
-    /// A store with the contents of a backup that lacks nothing; its history starts at the backup's revision.
+    /// A store with the contents of a backup without missing entries; its history starts at the backup's
+    /// revision.
     pub fn restore(path: &Path, options: MemoryOptions) -> Result<Self, Error> {
         let mut keys = BTreeMap::new();
         let report = backup::read_file(path, &mut |entry| {
@@ -150,7 +151,7 @@ impl Memory {
         outcome
     }
 
-    /// Moves the newest revision on without a change.
+    /// Raises the newest revision without a change.
     #[cfg(feature = "contract")]
     pub(crate) fn skip(&self, revisions: u64) {
         let Ok(mut state) = self.shared.lock() else { return };
@@ -173,7 +174,7 @@ impl Memory {
         })
     }
 
-    /// Gives up the history that is older than the retention time.
+    /// Drops the history that is older than the retention time.
     fn expire(&self, state: &mut State) {
         let Some(expired) = Instant::now().checked_sub(self.options.retention) else { return };
         let floor = state.newest_at(expired);

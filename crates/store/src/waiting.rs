@@ -1,9 +1,9 @@
 //! The changes that a store has accepted and not answered yet: they are held in memory, so they are bounded.
 //!
-//! No honest load comes to the bound. Every commit that waits is a caller that waits: 16,384 callers at once,
-//! or 21 that write an object of the largest size within one sync. A store that works takes thousands of
-//! changes and tens of megabytes a second, so what is allowed to wait here is what it commits in a second or
-//! two; past that it does not keep up, and waiting longer helps nobody.
+//! Usual load does not reach the bound. Every commit that waits has a caller that waits: 16,384 callers at
+//! once, or 21 that write an object of the largest size within one sync. A store that works takes thousands
+//! of changes and tens of megabytes a second, so the bound is what a store commits in a second or two; a
+//! store that exceeds it does not keep up, and waiting longer would not help.
 
 use crate::{Change, Error, Op};
 

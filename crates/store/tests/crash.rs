@@ -155,13 +155,13 @@ impl Known {
             Err(error) => panic!("a follower cannot resume: {error}"),
             Ok(_) => self.resumed += 1,
         }
-        let told = events(store, Follow::after(self.seen), newest).await;
-        assert_eq!(told.len() as u64, newest.0 - self.seen.0);
-        for (event, revision) in told.iter().zip(self.seen.0 + 1..) {
+        let delivered = events(store, Follow::after(self.seen), newest).await;
+        assert_eq!(delivered.len() as u64, newest.0 - self.seen.0);
+        for (event, revision) in delivered.iter().zip(self.seen.0 + 1..) {
             assert_eq!(event.revision().0, revision);
-            let told = (event.key.to_string(), number(event.value.as_ref().unwrap()));
+            let notified = (event.key.to_string(), number(event.value.as_ref().unwrap()));
             if let Some(acknowledged) = self.revisions.get(&revision) {
-                assert_eq!(*acknowledged, told, "revision {revision}");
+                assert_eq!(*acknowledged, notified, "revision {revision}");
             }
         }
     }

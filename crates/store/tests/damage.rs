@@ -93,7 +93,7 @@ impl Written {
             .unwrap();
         assert!(missing.is_empty(), "{} entries are neither served nor reported", missing.len());
         for key in corrupt.iter().map(store::Unreadable::key) {
-            assert!(matches!(store.get(key), Err(Error::Corrupt(told)) if told.key == *key));
+            assert!(matches!(store.get(key), Err(Error::Corrupt(corrupt)) if corrupt.key == *key));
         }
         self.judge_follower(&store).await;
         assert!(store.commit(Change::put(key("new"), "v")).await.is_ok());

@@ -170,7 +170,7 @@ async fn everything_but_what_was_hit_is_saved() {
     let report = salvage.report().clone();
     assert!(matches!(Salvage::read(&path), Err(Error::Locked { .. })), "one at a time");
     drop(salvage);
-    assert_eq!(contents(&path), before, "nothing is changed before it is told");
+    assert_eq!(contents(&path), before, "nothing is changed before the salvage is written");
     assert_eq!((report.entries, report.acknowledged), (29, Some(Revision(30))));
     assert_eq!(report.lost, [Revision(11)..Revision(12)]);
     assert_eq!((report.superseded.len(), report.without_value.len()), (0, 0));

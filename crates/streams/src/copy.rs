@@ -26,8 +26,8 @@ where
     outcome
 }
 
-/// Ends with the client. If the backend takes nothing any more, what it has still to say decides about the
-/// end.
+/// Copies until the client ends. If the backend no longer reads, this waits: the session then ends when the
+/// backend has sent everything.
 async fn client_to_backend(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
     let mut buffer = vec![0; PIECE];
     while let Ok(read) = from.read(&mut buffer).await

@@ -13,6 +13,8 @@
 //! WebSocket and a byte stream, [`remote_command`] the channels of a WebSocket and the streams of a SPDY
 //! connection.
 
+#![deny(clippy::indexing_slicing)]
+
 pub mod copy;
 mod outbox;
 pub mod remote_command;
@@ -23,7 +25,7 @@ pub mod websocket;
 /// The most bytes of data that are read, and handed on, at once.
 pub const PIECE: usize = 32 << 10;
 
-/// How long the end of a connection may take: a peer that reads nothing does not see it.
+/// How long closing a connection may take: a peer that does not read would delay it without end.
 const CLOSING: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Why a stream ended before its time.

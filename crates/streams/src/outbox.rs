@@ -1,4 +1,4 @@
-//! What waits to be written to one side of a connection.
+//! The frames that wait to be written to one side of a connection.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,18 +44,18 @@ impl Control {
 }
 
 impl Outbox {
-    /// Puts in a frame, when the one before is being written.
+    /// Queues a frame, when the one before is being written.
     pub(crate) async fn send(&self, frame: Vec<u8>) -> Result<(), Error> {
         self.items.send(Item::Frame(frame)).await.map_err(|_| gone())
     }
 
-    /// Puts in a frame, when the one before is being written. If its side takes nothing any more, the frame
-    /// is dropped: what that side has still to say decides.
+    /// Queues a frame, when the one before is being written. If the peer no longer reads, the frame is
+    /// dropped: the session ends when the peer has sent everything.
     pub(crate) async fn offer(&self, frame: Vec<u8>) {
         let _ = self.send(frame).await;
     }
 
-    /// Puts in a control frame, which does not wait for data. It is dropped if many are waiting.
+    /// Queues a control frame, which does not wait for data. It is dropped if many are waiting.
     pub(crate) fn send_control(&self, frame: &[u8]) {
         let mut waiting = self.control.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() + frame.len() <= MOST_CONTROL {
@@ -65,7 +65,7 @@ impl Outbox {
         self.control.added.notify_one();
     }
 
-    /// Waits until all frames that were put in are written.
+    /// Waits until all queued frames are written.
     pub(crate) async fn written(&self) -> Result<(), Error> {
         let (done, written) = oneshot::channel();
         self.items.send(Item::Written(done)).await.map_err(|_| gone())?;
@@ -92,7 +92,7 @@ impl Writer {
                     Some(Item::Frame(frame)) => to.write_all(&frame).await?,
                     Some(Item::Written(done)) => {
                         to.flush().await?;
-                        // It may have stopped waiting.
+                        // Sending fails if the caller no longer waits.
                         let _ = done.send(());
                     }
                     None => {
@@ -107,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// Writes until the other side takes nothing any more, and then nothing.
+    /// Writes until the peer no longer reads; then waits forever.
     pub(crate) async fn write_until_broken(self, to: impl AsyncWrite + Unpin) -> std::convert::Infallible {
         let _ = self.write_to(to).await;
         std::future::pending().await

@@ -28,13 +28,13 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
-/// Ends the channel that is named after it.
+/// The first byte of a message that closes the channel in its second byte.
 const CLOSE: u8 = 255;
 
-/// The most bytes that a server says about the end of a command.
+/// The most bytes of the error stream of a server.
 const MOST_ERROR: usize = 1 << 20;
 
-/// How often the server is asked whether it is there.
+/// How often the server is pinged.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// Which streams a command has.
@@ -104,7 +104,7 @@ impl Opened {
 pub struct Session<C> {
     client: C,
     streams: Streams,
-    /// What the client said before the command began.
+    /// The data that the client sent before the command began.
     early: Vec<u8>,
 }
 
@@ -114,8 +114,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
         Self { client, streams, early: Vec::new() }
     }
 
-    /// Waits for the connection to the server, for as long as the client is there; `None` if it is gone. What
-    /// the client says meanwhile is kept, up to a piece; a client that has said more is not listened to.
+    /// Waits for the connection to the server while the client is connected; `None` if the client has left.
+    /// Data that the client sends meanwhile is kept, up to a piece; past that the client is not read.
     pub async fn while_opening<T>(&mut self, opening: impl Future<Output = T>) -> Option<T> {
         let mut opening = pin!(opening);
         let mut read = [0; 1 << 10];
@@ -131,7 +131,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
         }
     }
 
-    /// Ends the session before it began, with what the client is to know about that.
+    /// Ends the session before it began, with a status for the client.
     pub async fn refuse(self, status: &[u8]) -> Result<(), Error> {
         let (_, mut to_client) = split(self.client);
         let frames =
@@ -147,7 +147,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
     }
 
     /// Carries the session to its end. `protocol` is the one that the server chose, empty if it did not;
-    /// `status` makes what the client is told at the end from what the server said.
+    /// `status` makes the final status for the client from the error stream of the server.
     pub async fn run<B: AsyncRead + AsyncWrite>(
         self,
         backend: B,
@@ -161,7 +161,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
         let (stdin, resize) = (opened.stdin, opened.resize);
         to_client.write_all(&self.streams.greeting()).await?;
         to_client.flush().await?;
-        // Before anything that the client says: data is for a stream that is open.
+        // Before any data of the client, which needs an open stream.
         to_backend.write_all(&frames).await?;
         to_backend.flush().await?;
         let outcome = {
@@ -195,7 +195,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Session<C> {
     }
 }
 
-/// Hands the output on until it ends; returns what the server said on the error stream.
+/// Copies the output until it ends; returns the content of the error stream.
 async fn from_server(
     from: impl AsyncRead + Unpin,
     client: &Outbox,
@@ -240,7 +240,7 @@ async fn from_server(
     Ok(said)
 }
 
-/// Hands the input on until the client is gone.
+/// Copies the input until the client leaves.
 async fn from_caller(
     from: impl AsyncRead + Unpin,
     client: &Outbox,

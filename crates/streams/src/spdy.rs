@@ -131,7 +131,7 @@ pub enum Piece {
     },
     /// A ping, or the answer to one: those of a client have odd numbers.
     Ping(u32),
-    /// Something that is nothing to a client of remote commands.
+    /// A frame that remote commands do not use.
     Other,
 }
 

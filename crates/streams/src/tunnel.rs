@@ -1,5 +1,5 @@
-//! A byte stream inside of a WebSocket: its data is the payload of binary messages, whose limits mean
-//! nothing.
+//! A byte stream inside of a WebSocket: its data is the payload of binary messages; the boundaries of
+//! messages have no meaning.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::timeout;
@@ -49,7 +49,7 @@ async fn client_to_backend(
                     to.flush().await
                 };
                 if written.await.is_err() {
-                    // What the backend has still to say decides about the end.
+                    // The session ends when the backend has sent everything.
                     std::future::pending::<()>().await;
                 }
             }

@@ -109,7 +109,7 @@ pub struct Reader<R> {
     /// The rest of the data frame that is being read.
     rest: u64,
     mask: [u8; 4],
-    /// The place in the mask of the next byte.
+    /// The index in the mask for the next byte.
     at: usize,
     is_binary: bool,
     /// Whether no part of the message was handed on.

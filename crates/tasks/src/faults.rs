@@ -9,18 +9,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// What happens to the tasks of a name.
+/// A fault of the tasks of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// They panic.
+    /// The tasks panic.
     Panic,
-    /// They end early.
+    /// The tasks end early.
     End,
-    /// They are not polled for a time.
+    /// The tasks are not polled for a time.
     Pause(Duration),
 }
 
-/// The last fault of each name, with a number that tells it from those before.
+/// The last fault of each name, with a number that distinguishes it from earlier faults.
 type Faults = HashMap<Name, watch::Sender<(u64, Option<Fault>)>>;
 type Injected = watch::Receiver<(u64, Option<Fault>)>;
 
@@ -35,11 +35,11 @@ thread_local! {
     static OF_THREAD: RefCell<Option<Injected>> = const { RefCell::new(None) };
 }
 
-/// Makes the tasks of a name that run now fail, once each. How many there are.
+/// Makes the running tasks of a name fail, once each; returns the number of tasks.
 pub fn inject(name: Name, fault: Fault) -> usize {
     let mut faults = faults();
     let sender = faults.get_or_insert_default().entry(name).or_insert_with(|| watch::Sender::new((0, None)));
-    // Counted first: a task that fails at once is none of them any more.
+    // Counted first: a task that fails at once does not count any more.
     let running = sender.receiver_count();
     sender.send_modify(|(number, last)| {
         *number += 1;
@@ -60,7 +60,7 @@ fn subscribe(name: Name) -> Injected {
     sender.subscribe()
 }
 
-/// Has this thread meet the faults of a name, until it is said to [end](end).
+/// Subscribes this thread to the faults of a name, until [`end`].
 pub(crate) fn begin(name: Name) {
     OF_THREAD.set(Some(subscribe(name)));
 }
@@ -69,7 +69,7 @@ pub(crate) fn end() {
     OF_THREAD.set(None);
 }
 
-/// Does what a test asked this thread for.
+/// Applies a fault that a test has injected for this thread.
 #[allow(clippy::panic, reason = "the fault that a test asked for")]
 pub(crate) fn meet() {
     let fault = OF_THREAD.with_borrow_mut(|injected| {
@@ -83,7 +83,7 @@ pub(crate) fn meet() {
     }
 }
 
-/// Runs a task until it ends, or meets a fault.
+/// Runs a task until it ends, or a fault is injected.
 #[allow(clippy::panic, reason = "the fault that a test asked for")]
 pub(crate) async fn within(name: Name, run: impl Future<Output = Ended>) -> Ended {
     let mut injected = subscribe(name);

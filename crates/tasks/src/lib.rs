@@ -1,17 +1,17 @@
 //! Supervision of everything that runs beside requests: loops that follow changes, keep files, renew leases,
 //! compact history.
 //!
-//! 1. **Nobody dies alone.** A task that panics, or ends before it is dropped, is logged by its name and
-//!    started again after a pause that grows from one second to a minute. A run of a minute ends the row of
-//!    failures.
-//! 2. **What does not recover shows.** After [`FAILURES_SHOWN`] failures in a row, [`failing`] names the task
+//! 1. **Failed tasks are restarted.** A task that panics, or ends before it is dropped, is logged by its name
+//!    and started again after a pause that grows from one second to a minute. A run of a minute resets the
+//!    count of failures.
+//! 2. **Health shows failing tasks.** After [`FAILURES_SHOWN`] failures in a row, [`failing`] names the task
 //!    until it has run for a minute again; the health endpoint of its row fails meanwhile ([`Counts`]).
 //! 3. **One list.** A task has a [`Name`], and the names are one table. Tests go through it with the module
 //!    of the feature `faults`, so that a new task is tried too.
 //! 4. **A task ends with its owner**: with its [`Task`], or with the runtime.
 //!
-//! What is started anew begins from the newest state: a task keeps nothing that it could not read again. Work
-//! that belongs to one request or one connection, and ends with it, is run [once]: if it panics, its request
+//! A restarted task begins from the newest state: it keeps nothing that it could not read again. Work that
+//! belongs to one request or one connection, and ends with it, is run [once]: if it panics, its request
 //! fails.
 
 mod deferred;
@@ -39,7 +39,7 @@ use tokio::time::{Instant, sleep};
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause; a task that ran as long has recovered.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// From so many failures in a row on, health says no.
+/// After this many failures in a row, the health check fails.
 pub const FAILURES_SHOWN: u32 = 3;
 
 /// A supervised task. Dropping it ends the task.
@@ -50,9 +50,9 @@ pub struct Task(Option<JoinHandle<()>>);
 /// How one run of a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// There is nothing left to do: what the task served is gone. It is not started again.
+    /// The task has nothing left to do, and is not started again.
     Done,
-    /// It should have gone on: it is started again.
+    /// The task should have gone on, and is started again.
     Early,
 }
 
@@ -78,8 +78,8 @@ where
     Task(Some(tokio::spawn(supervised)))
 }
 
-/// Runs work that belongs to one request or one connection, which should not be dropped with who waits for
-/// it. It is not started again: who waits learns that it panicked. Needs a runtime.
+/// Runs work that belongs to one request or one connection, and that should go on if its caller stops
+/// waiting. It is not started again: the caller learns that it panicked. Needs a runtime.
 pub fn once<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     once_on(&Handle::current(), work)
 }
@@ -100,7 +100,7 @@ where
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
-        // What the run held is dropped before the pause.
+        // The state of the run is dropped before the pause.
         let ended = {
             let run = async { work().await };
             #[cfg(feature = "faults")]
@@ -127,7 +127,7 @@ where
     }
 }
 
-/// A supervised thread. It goes on when this is dropped.
+/// A supervised thread. Dropping the handle does not end the thread.
 #[derive(Debug)]
 pub struct Thread {
     handle: std::thread::JoinHandle<()>,
@@ -168,7 +168,7 @@ pub fn thread(name: Name, mut work: impl FnMut() + Send + 'static) -> std::io::R
     Ok(Thread { handle, is_ending })
 }
 
-/// Pauses this thread, at most until it is told to end. Whether it was.
+/// Pauses this thread, at most until it is asked to end; returns whether it was.
 fn pause_unless(is_ending: &AtomicBool, pause: Duration) -> bool {
     let until = std::time::Instant::now() + pause;
     while !is_ending.load(Ordering::Acquire) {
@@ -208,7 +208,7 @@ impl Task {
     pub async fn end(mut self) {
         if let Some(task) = self.0.take() {
             task.abort();
-            // That it was aborted is no news.
+            // The task was aborted above, so its error is expected.
             let _ = task.await;
         }
     }
@@ -254,7 +254,7 @@ fn failures() -> MutexGuard<'static, Option<(u64, Failures)>> {
     FAILURES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is known of one task.
+/// The supervision record of one task.
 struct Record {
     name: Name,
     number: u64,
@@ -284,7 +284,7 @@ impl Record {
         failures().get_or_insert_default().1.contains_key(&self.number)
     }
 
-    /// Polls a run; one that goes on for long enough has recovered.
+    /// Polls a run; a run that goes on for long enough resets the failures.
     async fn watch<T>(&self, mut run: impl Future<Output = T> + Unpin) -> T {
         if self.has_failed() {
             tokio::select! {
@@ -303,7 +303,7 @@ impl Drop for Record {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")

@@ -22,15 +22,15 @@ macro_rules! tasks {
         }
 
         impl Name {
-            /// All of them.
+            /// All names.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// As logs and health checks show it.
+            /// The name in logs and health checks.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Where it counts if it does not recover.
+            /// The health endpoint that fails if the task does not recover.
             pub const fn counts(self) -> Counts {
                 match self { $(Self::$variant => Counts::$counts,)* }
             }
@@ -73,7 +73,7 @@ tasks! {
     IssuerDiscovery = "issuer-discovery", Ready;
     /// Gives backups at the control socket: `keelson::control`.
     Control = "control", Ready;
-    /// Logs when the store stops to take writes: `keelson::health`.
+    /// Logs when the store stops taking writes: `keelson::health`.
     StoreHealthLog = "store-health-log", Ready;
     /// Reads the configuration of encryption again when it changes: `encryption::reload`.
     EncryptionReload = "encryption-reload", Ready;
@@ -81,7 +81,7 @@ tasks! {
     KmsStatus = "kms-status", Ready;
     /// Runs one of the controllers: `controllers::Supervisor`.
     Controller = "controller", Ready;
-    /// Tells a controller what has changed: `controllers::follow`.
+    /// Notifies a controller of changes: `controllers::follow`.
     ControllerFollow = "controller-follow", Ready;
     /// Keeps the Lease by which one of several servers runs the controllers: `controllers::Leadership`.
     ControllerLeadership = "controller-leadership", Ready;
@@ -97,13 +97,13 @@ tasks! {
     EtcdHealth = "etcd-health", Ready;
     /// Waits until the objects of a namespace are gone: `controllers::namespace`.
     NamespaceEmptied = "namespace-emptied", Ready;
-    /// Hears of writes that were charged to a quota and given up: `controllers::quota_status`.
+    /// Makes namespaces due whose quota was charged for an abandoned write: `controllers::quota_status`.
     QuotaAbandoned = "quota-abandoned", Ready;
     /// Writes to the embedded store: `store::embedded::committer`.
     StoreCommit = "store-commit", Live;
     /// Reads values and history of the embedded store: `store::embedded::reader`.
     StoreRead = "store-read", Live;
-    /// Gives up history of the embedded store past its time: `store::embedded::reclaim`.
+    /// Expires history of the embedded store: `store::embedded::reclaim`.
     StoreReclaim = "store-reclaim", Ready;
 }
 

@@ -1,6 +1,7 @@
 //! The file of `--authentication-config`: an `AuthenticationConfiguration`.
 //!
-//! A file that is wrong ends the start. A change that is wrong is logged, and what was there before stays.
+//! The server does not start with an invalid file. An invalid change is logged, and the configuration before
+//! it stays.
 
 use std::collections::BTreeSet;
 
@@ -28,16 +29,16 @@ const EITHER: &str = "claim and expression can't both be set";
 /// Expressions are CEL.
 const NO_EXPRESSIONS: &str = "expressions are not supported by this server";
 
-/// What a configuration has to keep to beyond its own text.
+/// The rules for a configuration that flags and feature gates set.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// The issuers of service account tokens, which no other issuer may be.
     pub disallowed: Vec<String>,
-    /// `AnonymousAuthConfigurableEndpoints`.
+    /// The feature gate `AnonymousAuthConfigurableEndpoints`.
     pub may_configure_anonymous: bool,
 }
 
-/// A configuration without faults.
+/// A valid configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Authentication {
     /// The issuers of tokens.
@@ -47,7 +48,7 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    /// Reads a file, and says what is wrong with it.
+    /// Reads a file; the error lists what is wrong with it.
     pub fn parse(text: &[u8], rules: &Rules) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty config data".to_owned());
@@ -57,7 +58,8 @@ impl Authentication {
         Self::check(&value, rules, &Algorithm::ALL)
     }
 
-    /// Checks a configuration, and says what is wrong with it. Tokens may be signed by the algorithms.
+    /// Checks a configuration; the error lists what is wrong with it. Tokens may be signed with the
+    /// algorithms.
     pub fn check(value: &Value, rules: &Rules, algorithms: &[Algorithm]) -> Result<Self, String> {
         let empty = Map::new();
         let configuration = AuthenticationConfiguration::of(value.as_map().unwrap_or(&empty));
@@ -101,7 +103,7 @@ fn validate_anonymous(config: AnonymousAuthConfig<'_>, rules: &Rules, errors: &m
     }
 }
 
-/// The issuers; what is wrong with them is in `errors`.
+/// The issuers; their errors are added to `errors`.
 fn validate(
     configuration: AuthenticationConfiguration<'_>,
     rules: &Rules,

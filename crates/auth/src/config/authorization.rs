@@ -1,6 +1,7 @@
 //! The authorizers of `--authorization-config`: a file with an `AuthorizationConfiguration`.
 //!
-//! A file that is wrong ends the start. A change that is wrong is logged, and the authorizers before it stay.
+//! The server does not start with an invalid file. An invalid change is logged, and the authorizers before it
+//! stay.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -24,7 +25,7 @@ const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 /// All types of authorizers, sorted.
 const TYPES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
-/// Types that a change of the file cannot bring in.
+/// Types that a change of the file cannot add.
 const AT_START_ONLY: [&str; 3] = ["ABAC", "Node", "RBAC"];
 /// The longest that a webhook may take.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -61,7 +62,7 @@ impl WebhookEntry {
 }
 
 impl Authorizers {
-    /// Reads a file, and says what is wrong with it.
+    /// Reads a file; the error lists what is wrong with it.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let value = decode(text)?;
         let empty = Map::new();
@@ -85,7 +86,7 @@ impl Authorizers {
         Ok(Self(entries))
     }
 
-    /// Refuses what cannot change while the server runs: the modes it started with.
+    /// Refuses a change of the modes that cannot change while the server runs.
     pub fn check_change(&self, started: &Self) -> Result<(), String> {
         let (now, before) = (self.modes(), started.modes());
         let missing: Vec<&str> = before.difference(&now).copied().collect();
@@ -112,7 +113,7 @@ impl Authorizers {
         self.0.iter().map(open).collect()
     }
 
-    /// The modes of the server among them.
+    /// The modes among the authorizers that are not webhooks.
     pub fn modes(&self) -> BTreeSet<&str> {
         let modes = self.0.iter().filter_map(|entry| match entry {
             Entry::Mode(name) => Some(name.as_str()),
@@ -122,7 +123,7 @@ impl Authorizers {
     }
 }
 
-/// The file as data. Fields that do not exist or are there twice are errors.
+/// Decodes a file. Unknown and duplicate fields are errors.
 fn decode(text: &[u8]) -> Result<Value, String> {
     let failed = |why: String| format!("failed to load AuthorizationConfiguration from file: {why}");
     if text.is_empty() {
@@ -139,7 +140,7 @@ fn joined(mut errors: Vec<String>) -> String {
     }
 }
 
-/// The authorizers that are valid; the rest is in `errors`.
+/// The valid authorizers; the errors of the others are added to `errors`.
 fn validate(configuration: AuthorizationConfiguration<'_>, errors: &mut List) -> Vec<Entry> {
     let list = FieldPath::new("authorizers");
     if configuration.authorizers().is_empty() {

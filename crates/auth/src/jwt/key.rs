@@ -23,7 +23,7 @@ pub enum InvalidKey {
     /// A text has no public keys.
     #[error("data does not contain any valid RSA or ECDSA public keys")]
     NoPublicKeys,
-    /// A text is no JSON web key set.
+    /// A text is not a JSON web key set.
     #[error("not a JSON web key set")]
     NoKeySet,
     /// No new key could be made.
@@ -31,12 +31,12 @@ pub enum InvalidKey {
     NotGenerated,
 }
 
-/// A public key, and the name that tokens know it by.
+/// A public key and its key id.
 #[derive(Clone)]
 pub struct PublicKey {
     id: String,
     form: Form,
-    /// The same for the library that verifies signatures.
+    /// The key in the form of the library that verifies signatures.
     decoding: DecodingKey,
 }
 
@@ -93,7 +93,7 @@ impl Curve {
 }
 
 impl PublicKey {
-    /// A key from its `SubjectPublicKeyInfo`. Its name is derived from that as in the reference.
+    /// A key from its `SubjectPublicKeyInfo`, from which the key id is derived as in the reference.
     pub(super) fn from_spki(der: &[u8]) -> Option<Self> {
         let (rest, info) = SubjectPublicKeyInfo::from_der(der).ok()?;
         if !rest.is_empty() {
@@ -144,7 +144,7 @@ impl PublicKey {
         Self { id, form, decoding }
     }
 
-    /// The name that tokens know it by.
+    /// The key id, as in the header `kid` of tokens.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -187,7 +187,7 @@ impl PublicKey {
         }
     }
 
-    /// Its JSON in a key set, with the members in the order of the reference.
+    /// The JSON of the key in a key set, with the members in the order of the reference.
     fn to_jwk(&self) -> String {
         let id = json::string(&self.id);
         let algorithm = self.algorithm().name();
@@ -221,7 +221,7 @@ impl Form {
             let zeros = number.iter().take_while(|byte| **byte == 0).count();
             number.get(zeros..).unwrap_or_default().to_vec()
         });
-        // The library refuses others, one signature at a time.
+        // The library refuses signatures of other keys.
         let fits = (256..=1024).contains(&modulus.len()) && (1..=8).contains(&exponent.len());
         fits.then_some(Self::Rsa { modulus, exponent })
     }

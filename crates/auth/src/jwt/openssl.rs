@@ -1,4 +1,4 @@
-//! Keys and tokens that OpenSSL made. The private keys are gone.
+//! Keys and tokens that OpenSSL made. The private keys were not kept.
 
 use super::Algorithm;
 

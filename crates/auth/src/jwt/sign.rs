@@ -76,12 +76,12 @@ impl SigningKey {
         })
     }
 
-    /// Its public half.
+    /// The public key.
     pub fn public(&self) -> &PublicKey {
         &self.public
     }
 
-    /// How it signs: an RSA key by RS256, an EC key by the algorithm of its curve.
+    /// The algorithm that the key signs with: RS256 for an RSA key, that of the curve for an EC key.
     pub fn algorithm(&self) -> Algorithm {
         self.public.algorithm()
     }

@@ -2,8 +2,8 @@
 //! claims refer to.
 //!
 //! 1. An object has a number while something refers to it. References are numbers, not names.
-//! 2. A change of a pod, a volume or an attachment costs what it refers to, and nothing of a removed one is
-//!    left.
+//! 2. The cost of a change of a pod, a volume or an attachment is linear in its references; a removed one
+//!    leaves nothing behind.
 
 #[cfg(test)]
 mod content;
@@ -69,7 +69,7 @@ impl Graph {
         }
     }
 
-    /// Sets a pod; without references, because it is not bound or gone, removes it.
+    /// Sets a pod; without references, because the pod is not bound or was deleted, removes it.
     pub(super) fn set_pod(&mut self, namespace: &str, name: &str, references: Option<PodReferences>) {
         // The new references come first: an object that both states refer to keeps its number.
         let pod = references.map(|PodReferences { node, objects }| {
@@ -107,7 +107,7 @@ impl Graph {
         }
     }
 
-    /// Sets a volume; without references, because it is for no claim or gone, removes it.
+    /// Sets a volume; without references, because the volume has no claim or was deleted, removes it.
     pub(super) fn set_volume(&mut self, name: &str, references: Option<VolumeReferences>) {
         let volume = references.map(|VolumeReferences { claim: (namespace, name), secrets }| {
             let claim = self.objects.hold(VertexKind::PersistentVolumeClaim, &namespace, &name);
@@ -194,7 +194,7 @@ impl Counts {
         self.0.contains_key(&object)
     }
 
-    /// Whether both have an object. The cost is that of the smaller one.
+    /// Whether there is an object that both have. The cost is linear in the smaller one.
     fn meets(&self, other: &Self) -> bool {
         let (small, large) = if self.0.len() < other.0.len() { (self, other) } else { (other, self) };
         small.0.keys().any(|object| large.has(*object))
@@ -233,7 +233,7 @@ impl Objects {
         }
         let slot = Slot { kind, namespace: namespace.into(), name: name.into(), holders: 1 };
         let names = self.numbers.entry(kind).or_default();
-        // Memory ends before the numbers do.
+        // There is less memory than there are numbers.
         let next = || Id(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
         let id = self.free.pop().unwrap_or_else(next);
         names.insert_shared(&slot.namespace, &slot.name, id);
@@ -278,7 +278,7 @@ impl<T> Names<T> {
         }
     }
 
-    /// The same, with the names of the caller, which long ones share.
+    /// Inserts with the texts of the caller: long texts share their memory.
     fn insert_shared(&mut self, namespace: &Text, name: &Text, value: T) -> Option<T> {
         self.0.entry(namespace.clone()).or_default().insert(name.clone(), value)
     }

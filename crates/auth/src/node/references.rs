@@ -11,7 +11,7 @@ use schema::{Builder, Error, Part, Ref, Type};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// The annotation of a mirror pod: the kubelet made it, so it gives the node nothing.
+/// The annotation of a mirror pod: the kubelet made the pod, so its references grant the node nothing.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// A pod that is bound to a node.

@@ -1,7 +1,7 @@
-//! Claims that another server has: a token names the server, and the answer is a token with the claim.
+//! Distributed claims: a token names another server, which answers with a token that has the claim.
 //!
-//! 1. Only tokens that are verified lead to questions, and only for the claim of the groups.
-//! 2. One question at a time for a token, and its answer counts for some seconds.
+//! 1. Only verified tokens lead to requests, and only for the claim of the groups.
+//! 2. There is one request at a time for a token, and its answer is kept for some seconds.
 
 use super::Config;
 use super::mapping::text;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long an answer counts, as that of any token in the reference.
+/// How long an answer is kept, as the reference keeps the result of any token.
 const KEPT: Duration = Duration::from_secs(10);
 /// The most answers that are kept.
 const MOST_KEPT: usize = 256;
@@ -40,7 +40,7 @@ pub(super) struct Resolver {
     under_way: Mutex<HashMap<Digest, Shared<Result<Value, String>>>>,
 }
 
-/// Where a claim is.
+/// The server that has a claim.
 struct Source {
     url: String,
     /// Empty for none.
@@ -63,7 +63,7 @@ impl Resolver {
         })
     }
 
-    /// Whether the claim may be somewhere else.
+    /// Whether another server may have the claim.
     pub(super) fn may_expand(&self, claims: &Claims) -> bool {
         claims.get(&self.claim).is_none() && claims.get("_claim_names").is_some()
     }
@@ -112,7 +112,7 @@ impl Resolver {
         let unreadable = |why: String| format!("oidc: could not parse claim sources: {why}");
         let url = part("endpoint").map_err(unreadable)?;
         let access_token = part("access_token").map_err(unreadable)?;
-        // Without an address the claim may be in the token in another way, which is not supported.
+        // Without an endpoint the claim is an aggregated one, which is not supported.
         Ok((!url.is_empty()).then_some(Source { url, access_token }))
     }
 
@@ -180,7 +180,7 @@ impl Resolver {
             .map_err(|_| "could not decode distributed claim response".to_owned())
     }
 
-    /// The verifier of an issuer, which is looked for from the first question on.
+    /// The verifier of an issuer; the first call starts its discovery.
     fn verifier(&self, issuer: &str) -> Result<Arc<Verifier>, String> {
         let mut verifiers = self.verifiers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = verifiers.get(issuer) {

@@ -1,20 +1,20 @@
-//! Whose a token is: the user that its claims make.
+//! From the claims of a token to its user.
 
 use crate::User;
 use crate::jwt::Claims;
 use object::Value;
 use object::quote::quote;
 
-/// A claim, and what is put before its values.
+/// A claim, and a prefix for its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The name of the claim.
     pub claim: String,
-    /// May be empty.
+    /// The prefix; may be empty.
     pub prefix: String,
 }
 
-/// Which claims make a user, and which have to be there.
+/// Which claims make a user, and which are required.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mappings {
     /// The name of the user.
@@ -23,7 +23,7 @@ pub struct Mappings {
     pub groups: Option<Mapping>,
     /// The claim that is the uid of the user.
     pub uid: Option<String>,
-    /// Claims and the texts that they have to have.
+    /// Required claims and their values.
     pub required: Vec<(String, String)>,
 }
 

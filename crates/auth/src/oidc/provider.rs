@@ -1,10 +1,10 @@
-//! What an issuer says of itself: its discovery document and its keys.
+//! The discovery document and the keys of an issuer.
 //!
-//! 1. **One question at a time.** Tokens that need new keys wait for the same answer.
-//! 2. **At most one question a second**, whatever tokens name. After an answer that cannot be used the pauses
-//!    grow, and until the next question tokens with unknown keys are refused at once.
-//! 3. **Keys stay** until the issuer gives others: an issuer that does not answer takes nothing from tokens
-//!    with known keys.
+//! 1. **One request at a time.** Tokens that need new keys wait for the same answer.
+//! 2. **At most one request a second**, whichever keys tokens name. After a failure the pauses grow, and
+//!    until the next request tokens with unknown keys are refused at once.
+//! 3. **Keys are kept** until the issuer returns others: if the issuer does not answer, tokens with known
+//!    keys stay valid.
 
 use crate::jwt::KeySet;
 use http::{StatusCode, Uri};
@@ -25,11 +25,11 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const MOST_BYTES: usize = 1 << 20;
 /// The most bytes of an answer in an error.
 const MOST_ERROR: usize = 1 << 10;
-/// How long it takes until the discovery document is asked for again.
+/// The pause before the discovery document is requested again.
 const DISCOVERY_PAUSE: Duration = Duration::from_secs(10);
-/// The time from one question for keys to the next, and the pause after the first that failed.
+/// The time from one request for keys to the next, and the pause after the first failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause after a question that failed.
+/// The longest pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// A text is not the address of a server with TLS.
@@ -62,14 +62,14 @@ struct State {
     /// The address of the keys, or why it is not known.
     keys_url: Result<Uri, String>,
     keys: Arc<KeySet>,
-    /// The question under way.
+    /// The request under way.
     question: Option<Shared<Result<Arc<KeySet>, String>>>,
-    /// When the last question was sent.
+    /// When the last request was sent.
     asked: Option<Instant>,
     failure: Option<Failure>,
 }
 
-/// A question for keys that failed.
+/// A failed request for keys.
 struct Failure {
     why: String,
     pause: Duration,
@@ -192,9 +192,9 @@ impl Inner {
             .map_err(|error| format!("oidc: the address of the keys cannot be used: {error}"))
     }
 
-    /// Asks for the keys, at the earliest some time after the question before.
+    /// Requests the keys, at the earliest some time after the request before.
     async fn ask(self: Arc<Self>, asked: Option<Instant>) -> Result<Arc<KeySet>, String> {
-        // The question is over also when it panics.
+        // The request also ends when this task panics.
         let _over = Over(&self);
         if let Some(asked) = asked {
             sleep_until(asked + PAUSE).await;
@@ -237,7 +237,7 @@ impl Inner {
     }
 }
 
-/// Ends a question.
+/// Marks a request as ended when dropped.
 struct Over<'a>(&'a Inner);
 
 impl Drop for Over<'_> {

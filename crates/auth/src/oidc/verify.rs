@@ -1,4 +1,4 @@
-//! What makes a token of an issuer valid: audience, times, algorithm and signature, in the order of the
+//! Validation of the tokens of an issuer: audience, times, algorithm and signature, in the order of the
 //! reference.
 
 use super::mapping::{mismatch, text};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// By how many seconds clocks may differ where a token says when it becomes valid.
 const LEEWAY: i64 = 60;
 
-/// The one issuer with a second name.
+/// The issuer whose tokens may also name it without a scheme.
 const GOOGLE: &str = "https://accounts.google.com";
 
 /// The issuer that a name in a token is of.
@@ -28,11 +28,11 @@ pub(super) struct Verifier {
     algorithms: Vec<Algorithm>,
 }
 
-/// What the known keys say of a token.
+/// The result of verifying a token with the known keys.
 pub(super) enum Checked {
-    /// Its claims count.
+    /// The token is valid.
     Verified(Claims),
-    /// None of them verifies it. The issuer may have others.
+    /// No known key verifies the token. The issuer may have others.
     UnknownKey,
 }
 

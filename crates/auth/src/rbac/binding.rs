@@ -24,7 +24,7 @@ pub enum RoleKind {
     Role,
     /// A cluster role.
     ClusterRole,
-    /// A kind that is none of roles.
+    /// A kind that is not a role.
     Unsupported(Text),
 }
 
@@ -67,8 +67,8 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// A subject that requests can have. A service account without a namespace is in that of the binding; in
-    /// a cluster role binding it is nobody.
+    /// A subject that can be the user of a request. A service account without a namespace is in that of the
+    /// binding; in a cluster role binding it matches no user.
     pub(super) fn read(subject: v1::Subject<'_>, binding_namespace: &str) -> Option<Self> {
         let name = Text::from(subject.name());
         match subject.kind() {
@@ -85,7 +85,7 @@ impl Subject {
     }
 }
 
-/// What a binding gives to one of its subjects. It displays itself as the reason of a decision.
+/// The grant of a binding to one of its subjects. Its `Display` is the reason of a decision.
 #[derive(Debug)]
 pub(super) struct Grant {
     pub(super) binding: Arc<Binding>,

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 /// comparison with what a user holds: a rule of a thousand bytes can have a million of them.
 const MOST_PARTS: usize = 100_000;
 
-/// What a user holds in a namespace.
+/// The permissions of a user in a namespace.
 #[derive(Debug, Default)]
 pub struct Held {
     /// The rules of its roles.

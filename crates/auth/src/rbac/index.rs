@@ -1,8 +1,8 @@
-//! The index: from users and groups to what bindings give them, and from roles to their rules.
+//! The index: from users and groups to the grants of bindings, and from roles to their rules.
 //!
 //! 1. A change of one binding touches the lists of its subjects; a change of a role touches the role alone.
 //! 2. The grants of a subject are in the order of (hash of the namespace, namespace, name of the binding), so
-//!    those of a namespace are next to each other, and found without a look at any other.
+//!    those of a namespace are adjacent, and found by a binary search.
 
 use super::binding::{Binding, Grant, RoleRef, Subject};
 use super::policy::{PolicyRequest, PolicyRule, PolicyRules};
@@ -27,7 +27,7 @@ pub(super) struct Index {
     roles: Roles,
 }
 
-/// A grant in the list of its subject, with what a decision needs of it most often.
+/// A grant in the list of its subject, with the values that decisions need most often.
 struct Granted {
     namespace_hash: u64,
     /// The role; none if its kind cannot be resolved.
@@ -45,7 +45,7 @@ pub(super) enum Scope {
 /// The outcome of a search for a grant that allows a request.
 pub(super) enum Search<'i> {
     Allowed(&'i Arc<Grant>),
-    /// Nothing allows it; whether the role of a binding could not be resolved.
+    /// No grant allows the request; whether the role of a binding could not be resolved.
     Not {
         unresolved: bool,
     },
@@ -230,7 +230,7 @@ fn rules(scope: Scope, entry: &Entry) -> Result<PolicyRules, Error> {
     }
 }
 
-/// What a binding gives to each of its subjects.
+/// The grants of a binding to its subjects.
 fn grants(scope: Scope, entry: &Entry) -> Result<Vec<Grant>, Error> {
     let read = |role: v1::RoleRef<'_>, subjects: Items<'_, v1::Subject<'_>>| {
         let (namespace, name) = (entry.namespace().into(), entry.name().into());

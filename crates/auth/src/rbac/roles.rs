@@ -21,7 +21,7 @@ pub(super) struct RoleId(usize);
 
 #[derive(Default)]
 struct Slot {
-    /// None if there is no such role.
+    /// `None` if there is no such role.
     rules: Option<PolicyRules>,
     /// How many grants refer to it.
     grants: usize,
@@ -49,12 +49,12 @@ impl Roles {
         self.change(namespace, name, |slot| slot.rules = rules);
     }
 
-    /// Counts a grant of a role. None if it can never be resolved.
+    /// Counts a grant of a role. `None` if the role can never be resolved.
     pub(super) fn refer(&mut self, role: &RoleRef, binding_namespace: &str) -> Option<RoleId> {
         Some(self.change(namespace(role, binding_namespace)?, &role.name, |slot| slot.grants += 1))
     }
 
-    /// The end of a grant that was counted.
+    /// Removes a grant that was counted.
     pub(super) fn release(&mut self, role: &RoleRef, binding_namespace: &str) {
         if let Some(namespace) = namespace(role, binding_namespace) {
             self.change(namespace, &role.name, |slot| slot.grants = slot.grants.saturating_sub(1));

@@ -1,4 +1,4 @@
-//! Whose a token is, by its claims and the objects that they name.
+//! Authentication of tokens by their claims and the objects that the claims name.
 
 use super::verified::Tokens;
 use super::{Account, LEGACY_ISSUER, Reference, Verified};
@@ -17,8 +17,8 @@ use std::fmt;
 use std::sync::Arc;
 use tasks::Deferred;
 
-/// How much clocks may differ, and for how many seconds a deleted object that is still there keeps its
-/// tokens.
+/// By how many seconds clocks may differ, and for how many seconds tokens stay valid after the deletion of
+/// their object has begun.
 const LEEWAY: i64 = 60;
 const DAY: i64 = 24 * 60 * 60;
 
@@ -36,7 +36,7 @@ const GENERATED: &str = "Use tokens from the TokenRequest API or manually create
 enum Origin {
     /// With its account, which lists it.
     Generated,
-    /// By somebody.
+    /// By a client.
     Manual,
 }
 
@@ -75,7 +75,7 @@ pub struct TokenSettings {
     pub audiences: Vec<String>,
     /// Whether legacy tokens are looked up: `--service-account-lookup`.
     pub lookup: bool,
-    /// What is done when a legacy token is used.
+    /// Called when a legacy token is used.
     pub on_legacy_use: OnLegacyUse,
 }
 
@@ -162,7 +162,7 @@ impl ServiceAccountTokens {
         Ok(Some(verified))
     }
 
-    /// Those of the audiences asked for that a token is for.
+    /// The requested audiences that a token is valid for.
     fn audiences(&self, verified: &Verified, asked: &[String]) -> Result<Vec<String>, String> {
         let own = &self.settings.audiences;
         let asked = if asked.is_empty() { own } else { asked };
@@ -248,8 +248,8 @@ impl ServiceAccountTokens {
         Ok(TokenIdentity { warning, ..TokenIdentity::new(user, audiences) })
     }
 
-    /// How the Secret of a legacy token was made, if it is there and has the token, for an account that is
-    /// there.
+    /// How the Secret of a legacy token was made, if the Secret exists and has the token, and the account
+    /// exists.
     fn look_up_legacy(
         &self,
         token: &str,
@@ -290,7 +290,8 @@ impl ServiceAccountTokens {
         Ok(if listed.any(|name| name == secret_name) { Origin::Generated } else { Origin::Manual })
     }
 
-    /// Has the day of a legacy token's use noted. Tomorrow is the day of another server that shares the data.
+    /// Reports the day on which a legacy token is used. The Secret may have the next day, from another server
+    /// that shares the data.
     fn note_use(&self, secret: &Entry, now: i64) {
         let day = |time: i64| Time::from_unix(time).to_string().chars().take(10).collect::<String>();
         let today = day(now);
@@ -313,7 +314,7 @@ impl ServiceAccountTokens {
     }
 }
 
-/// Whether the object that a token is bound to is still there.
+/// Checks that the object that a token is bound to still exists.
 fn check_bound(
     resource: &Resource,
     namespace: &str,
@@ -336,7 +337,7 @@ fn is_expired(time: i64, now: i64) -> bool {
     now.saturating_sub(LEEWAY) >= time
 }
 
-/// Whether the deletion of an object began, or its time for that was up, more than the leeway ago.
+/// Whether `deletionTimestamp` of an object was more than the leeway ago.
 fn is_gone(entry: &Entry, now: i64) -> bool {
     if !entry.is_deleting() {
         return false;

@@ -13,19 +13,19 @@ pub struct Discovery {
     pub keys: String,
 }
 
-/// Why there are no documents: the issuer is none in the sense of OpenID Connect.
+/// Why there are no documents: the issuer is not valid for OpenID Connect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoDiscovery {
-    /// It is no https URL.
+    /// The issuer is not an https URL.
     #[error("issuer URL must use https scheme, got: {0}")]
     Scheme(String),
-    /// It has a query.
+    /// The issuer has a query.
     #[error("issuer URL may not include a query, got: {0}")]
     Query(String),
-    /// It has a fragment.
+    /// The issuer has a fragment.
     #[error("issuer URL may not include a fragment, got: {0}")]
     Fragment(String),
-    /// The address of the keys is no https URL.
+    /// The address of the keys is not an https URL.
     #[error("jwksURI requires https scheme, parsed as: {0}")]
     KeysScheme(String),
 }

@@ -1,4 +1,4 @@
-//! The tokens whose signatures were found valid. What else makes a token valid is not kept.
+//! A cache of tokens with valid signatures. Other conditions for the validity of a token are not cached.
 
 use super::Verified;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -13,8 +13,8 @@ const LONGEST: usize = 8 << 10;
 /// A token: only a digest of it is kept.
 type Digest = [u8; 32];
 
-/// Tokens in two generations: when the new one is full it becomes the old one, whose tokens go if they were
-/// not used since.
+/// Tokens in two generations: when the new one is full it becomes the old one; tokens of the old one that
+/// were not used since are dropped.
 #[derive(Default)]
 pub(super) struct Tokens(Mutex<Generations>);
 

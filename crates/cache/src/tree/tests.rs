@@ -51,7 +51,7 @@ fn assert_same(tree: &Tree, model: &BTreeMap<String, Arc<Entry>>) {
 }
 
 #[test]
-fn it_agrees_with_a_plain_map_through_many_changes() {
+fn tree_agrees_with_a_plain_map_through_many_changes() {
     let (spec, mut random) = (spec(), fastrand::Rng::with_seed(3));
     let mut tree = Tree::new(Order::Key);
     let mut model = BTreeMap::new();

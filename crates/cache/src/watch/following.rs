@@ -4,7 +4,7 @@ use crate::Error;
 use std::time::Duration;
 
 /// How long to wait before changes are followed from a later revision: a loop that does not wait would keep
-/// what brings the cache there from running.
+/// the task that applies changes from running.
 const BRIEF: Duration = Duration::from_millis(10);
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);

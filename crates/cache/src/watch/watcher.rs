@@ -35,7 +35,7 @@ pub struct Watcher {
     /// Whether the selection picks every object, and need not be asked.
     everything: bool,
     subscription: Subscription,
-    /// Whether it gets every event of its set, so that it can share chunks.
+    /// Whether the watcher gets every event of its set, so that it can share chunks.
     is_like_others: bool,
     /// Every matching event up to here was delivered.
     cursor: Revision,
@@ -75,7 +75,7 @@ enum Read {
     Items { items: Batch, more: bool },
     /// The log does not reach back to the cursor.
     Behind,
-    /// The next change cannot be told.
+    /// The watcher cannot be notified of the next change.
     Failed(Error),
 }
 
@@ -112,7 +112,7 @@ impl Resource {
                 let damaged = view.damaged(&keys.from, keys.to.as_deref());
                 if !matches!(&damaged, Ok(damaged) if damaged.is_empty()) {
                     self.watcher_index().unsubscribe(&selection, &subscription);
-                    // A client takes what is not in the state for deleted.
+                    // A client would take an object that is missing from the state for deleted.
                     return Err(damaged.map_or_else(|error| error, Error::Damaged));
                 }
                 let run = selection.narrow(&view, &keys);
@@ -199,7 +199,7 @@ impl Watcher {
                     None => self.read(encoding.filter(|_| self.is_like_others)),
                 },
             };
-            // After it was read: what was read is of the era of the cursor.
+            // After the read: then the changes that were read are of the era of the cursor.
             self.check_era()?;
             match read {
                 Read::Behind => self.open_history()?,
@@ -230,8 +230,8 @@ impl Watcher {
         Err(Error::TooOld { requested: self.cursor, oldest })
     }
 
-    /// Waits for the revision to start after. One that the store does not have after a while comes from a
-    /// lineage that was lost: the changes that follow it are none that the store will make.
+    /// Waits for the revision to start after. A revision that the store does not reach after a while comes
+    /// from a lost lineage, and is too old.
     async fn arrive(&mut self, until: Instant) -> Result<(), Error> {
         let core = self.resource.core();
         let reach = self.resource.reach(self.era.lineage, self.cursor);
@@ -259,7 +259,7 @@ impl Watcher {
         }
         let chunk = self.subscription.set.chunk(encoding, self.cursor)?;
         self.cursor = chunk.to;
-        // A change after it is announced later than this read, and signaled after that.
+        // A change after the chunk is announced after this read, and the watcher is signaled after that.
         let announced = self.resource.announced();
         self.is_through = announced <= chunk.to && !self.subscription.waiter.is_bookmark_due();
         Some(chunk)
@@ -362,7 +362,7 @@ impl Watcher {
             if let Some(error) = cannot_notify(Some(&self.selection), &change) {
                 return Err(error);
             }
-            if let Some(kind) = tell(Some(&self.selection), &change)
+            if let Some(kind) = event_type(Some(&self.selection), &change)
                 && let Some(entry) = change.object(kind)
             {
                 items.push_event(kind, entry.clone());
@@ -401,14 +401,14 @@ impl Drop for Watcher {
 
 /// One pass over some changes.
 struct Reader<'a> {
-    /// None if everything matches.
+    /// `None` if everything matches.
     selection: Option<&'a Selection>,
     items: Batch,
     /// The revisions of the first and the last event.
     span: Option<[Revision; 2]>,
     cursor: Revision,
     looks: usize,
-    /// That the next change cannot be told.
+    /// Why the watcher cannot be notified of the next change.
     error: Option<Error>,
     /// How many bytes of objects are still to be read, if there is a limit.
     room: Option<usize>,
@@ -458,7 +458,7 @@ impl Reader<'_> {
                 return ControlFlow::Break(Enough);
             }
             if let Some(error) = cannot_notify(self.selection, change) {
-                // What comes before it is told first, unless it has the same revision.
+                // Earlier events are delivered before the error, unless they have the same revision.
                 if self.items.is_empty() || change.revision == self.cursor {
                     self.error = Some(error);
                 }
@@ -500,7 +500,7 @@ impl Reader<'_> {
     fn take(&mut self, change: &Transition, piece: &Arc<Piece>, at: usize) {
         self.looks += 1;
         self.cursor = change.revision;
-        if let Some(kind) = tell(self.selection, change) {
+        if let Some(kind) = event_type(self.selection, change) {
             if let (Some(room), Some(object)) = (&mut self.room, change.object(kind)) {
                 *room = room.saturating_sub(object.bytes().len());
             }
@@ -521,8 +521,9 @@ impl Reader<'_> {
     }
 }
 
-/// Why a watcher of a selection, or of everything, cannot be notified of a change: an object cannot be read
-/// that the watcher may know or would have to be shown. What is readable again is shown as any other object.
+/// Why a watcher of a selection, or of everything, cannot be notified of a change: the change concerns an
+/// unreadable object that the watcher may know or would have to see. An object that is readable again is
+/// shown like any other.
 fn cannot_notify(selection: Option<&Selection>, change: &Transition) -> Option<Error> {
     let error = match (&change.before, &change.after) {
         (_, Slot::Unreadable(why)) => why.clone().into(),
@@ -536,8 +537,8 @@ fn cannot_notify(selection: Option<&Selection>, change: &Transition) -> Option<E
     selection.is_none_or(|selection| selection.has_key(&change.key)).then_some(error)
 }
 
-/// The event that a change is for a watcher of a selection, or of everything.
-fn tell(selection: Option<&Selection>, change: &Transition) -> Option<EventType> {
+/// The type of the event by which a watcher of a selection, or of everything, is notified of a change.
+fn event_type(selection: Option<&Selection>, change: &Transition) -> Option<EventType> {
     let matches = |entry: &Arc<Entry>| selection.is_none_or(|selection| selection.matches(entry));
     let matching = |slot: &Slot| slot.entry().is_some_and(matches);
     match (matching(&change.before), matching(&change.after)) {

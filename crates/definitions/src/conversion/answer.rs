@@ -1,4 +1,4 @@
-//! What a conversion webhook answers: checked as the reference checks it.
+//! The answer of a conversion webhook, checked as the reference checks it.
 
 use super::ReviewVersion;
 use kinds::object_meta;
@@ -53,13 +53,13 @@ fn check_kind(review: ConversionReview<'_>) -> Result<(), String> {
 /// What is wrong with a converted object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is no object.
+    /// The value is not an object.
     Unreadable(String),
-    /// It has another version or kind.
+    /// The object has another version or kind.
     Kind(String),
-    /// It is another object.
+    /// The object has another name, namespace or uid.
     Identity(String),
-    /// Its labels or annotations.
+    /// The labels or annotations are invalid.
     Metadata(String),
 }
 
@@ -89,8 +89,7 @@ impl Fault {
     }
 }
 
-/// What became of an object: the converted one, with the metadata of the original but for labels and
-/// annotations.
+/// The converted object, with the metadata of the original except for labels and annotations.
 pub(super) fn converted(original: Value, raw: &Value, api_version: &str) -> Result<Value, Fault> {
     let mut object = read(raw).map_err(Fault::Unreadable)?;
     let found = text(&object, "apiVersion");
@@ -172,7 +171,7 @@ fn check(field: &'static str, metadata: &Map) -> Result<(), String> {
     let path = Path::new("metadata");
     let errors = match field {
         "labels" => object_meta::labels(Some(metadata), &path.child("labels")),
-        // The reference says it without the last letter.
+        // The message of the reference lacks the last letter.
         _ => object_meta::annotations(Some(metadata), &path.child("annotation")),
     };
     field::Aggregate::new(errors).map_or(Ok(()), |errors| Err(errors.to_string()))
@@ -186,7 +185,7 @@ fn metadata_text<'v>(object: &'v Value, field: &str) -> &'v str {
     object.get("metadata").map(|metadata| text(metadata, field)).unwrap_or_default()
 }
 
-/// What Go calls the type of a JSON value.
+/// The Go type of a JSON value.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Bool(_) => "bool",

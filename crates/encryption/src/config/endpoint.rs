@@ -2,8 +2,8 @@
 
 use object::quote::quote;
 
-/// The scheme of a URL, and what follows its colon. Neither is checked further, but for what makes a text no
-/// URL at all; that is the error, in the words of the reference.
+/// The scheme of a URL, and what follows its colon. A text that is not a URL is an error, with the message of
+/// the reference.
 pub(super) fn split(url: &str) -> Result<(String, &str), String> {
     let fault = |why: &str| Err(format!("parse {}: {why}", quote(url)));
     if url.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
@@ -49,7 +49,7 @@ fn path(rest: &str) -> &str {
     }
 }
 
-/// A path without escapes; the error is an escape that is none.
+/// A path without escapes; the error is an invalid escape.
 fn unescape(path: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

@@ -15,7 +15,7 @@ const SECRETBOX_SIZES: &[usize] = &[32];
 /// Data of the server that no API serves.
 const NOT_SERVED: [&str; 3] = ["apiserveripinfo", "serviceipallocations", "servicenodeportallocations"];
 
-/// Everything that is wrong.
+/// All errors of a configuration.
 pub(super) fn validate(configuration: EncryptionConfiguration<'_>, reload: Reload) -> List {
     let root = Path::new("resources");
     let mut errors = List::new();
@@ -128,7 +128,7 @@ fn validate_number(provider: ProviderConfiguration<'_>, path: &Path<'_>, errors:
             "more than one provider specified in a single element, should split into different list elements"
         }
     };
-    // The reference shows where its memory has a provider; there is no such place here.
+    // The reference shows the address of a pointer, which does not exist here.
     let shown = given.map(|(field, ty, is_given)| {
         format!("{field}:(*apiserver.{ty})({})", if is_given { "0x0" } else { "nil" })
     });

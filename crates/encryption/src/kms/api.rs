@@ -31,7 +31,7 @@ const RECONNECT: Duration = Duration::from_millis(100);
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatusRequest {}
 
-/// How the plugin is.
+/// The status of the plugin.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatusResponse {
     /// `v2` or `v2beta1`.
@@ -45,7 +45,7 @@ pub(crate) struct StatusResponse {
     pub(crate) key_id: String,
 }
 
-/// What is to be decrypted.
+/// The bytes to decrypt.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DecryptRequest {
     #[prost(bytes = "bytes", tag = "1")]
@@ -76,7 +76,7 @@ pub(crate) struct EncryptRequest {
     pub(crate) uid: String,
 }
 
-/// A key that is encrypted, and what the plugin wants to see again when it decrypts it.
+/// An encrypted key, and annotations that the plugin needs to decrypt it.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct EncryptResponse {
     #[prost(bytes = "bytes", tag = "1")]
@@ -114,7 +114,7 @@ impl Drop for EncryptRequest {
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
-    /// The plugin said so.
+    /// The plugin answered with an error.
     #[error("{0}")]
     Answered(String),
     /// The plugin could not be reached, or did not answer in time.
@@ -122,8 +122,8 @@ pub(crate) enum CallError {
     Unanswered(String),
 }
 
-/// One plugin. It is connected to when it is called, and again when the connection is lost. A call waits for
-/// a plugin that cannot be reached, up to the time-out.
+/// A client of one plugin. It connects with the first call, and again when the connection is lost. A call
+/// waits for a plugin that cannot be reached, up to the time-out.
 #[derive(Clone)]
 pub(crate) struct Client {
     channel: Channel,
@@ -167,7 +167,7 @@ impl Client {
                     Ok(answer) => return Ok(answer),
                     Err(status) => status,
                 };
-                // What the plugin itself answered has no source.
+                // An error that the plugin itself returned has no source.
                 if status.source().is_none() {
                     return Err(status);
                 }

@@ -19,18 +19,18 @@ pub(crate) type KeyDigest = [u8; 32];
 
 type Answer = Result<Arc<ReadKey>, Error>;
 
-/// What became of a question to the plugin.
+/// The outcome of a call of the plugin.
 pub(crate) enum Asked {
-    /// It answered, with a key or an error about this key.
+    /// The plugin answered, with a key or an error about this key.
     Answered(Answer),
-    /// It did not answer: another question would not be answered either.
+    /// The plugin did not answer: it is not called again for a moment.
     Unanswered(Error),
 }
 
 /// Keys by the digest of their encrypted form.
 pub(crate) struct Keys {
     kept: RwLock<HashMap<KeyDigest, Kept>>,
-    /// Keys that the plugin is asked for at this moment. All readers of the same one share the answer.
+    /// Keys that the plugin is being asked for. All readers of the same key share the answer.
     asked: Mutex<HashMap<KeyDigest, Arc<OnceLock<Answer>>>>,
     failures: Mutex<Failures>,
     /// How long a failure is repeated to others.
@@ -42,7 +42,7 @@ struct Kept {
     since: Instant,
 }
 
-/// What failed a moment ago.
+/// Recent failures.
 #[derive(Default)]
 struct Failures {
     /// The plugin did not answer.
@@ -68,7 +68,7 @@ impl Keys {
         let asked = self.asked().entry(digest).or_default().clone();
         let answer = off_worker(|| {
             asked.get_or_init(|| {
-                // Another reader may have got the key since.
+                // Another reader may have received the key since.
                 let answer = match self.known(&digest) {
                     Some(key) => Ok(key),
                     None => self.take(digest, ask()),
@@ -80,7 +80,7 @@ impl Keys {
         answer.clone()
     }
 
-    /// Keeps what came of a question.
+    /// Stores the outcome of a call.
     fn take(&self, digest: KeyDigest, asked: Asked) -> Answer {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -104,7 +104,7 @@ impl Keys {
         }
     }
 
-    /// The failure of a moment ago that a question for a key would meet again.
+    /// The recent failure that a call for a key would repeat.
     fn failure(&self, digest: &KeyDigest) -> Option<Error> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let found = failures.keys.get(digest).or(failures.plugin.as_ref());

@@ -1,4 +1,4 @@
-//! What the KMS provider stores: the encrypted data, and what the plugin needs to decrypt the key of it.
+//! The stored form of the KMS provider: the encrypted data, and what the plugin needs to decrypt its key.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ impl EncryptedObject {
             && self.annotations == other.annotations
     }
 
-    /// A digest of everything that says which key it is.
+    /// A digest of everything that identifies the key.
     pub(crate) fn key_digest(&self) -> KeyDigest {
         let mut context = Context::new(&SHA256);
         let mut add = |bytes: &[u8]| {

@@ -12,7 +12,7 @@ use crate::aes::{Gcm, random};
 /// How many bytes a seed has at least, and how many precede each value that is encrypted with a seed.
 const SEED_SIZE: usize = 32;
 const INFO: usize = 32;
-/// Of the keys that are derived.
+/// The size of derived keys.
 const KEY_SIZE: usize = 32;
 
 /// A seed: each value has a key of its own, derived by HKDF's expansion with SHA-256 from the seed and random

@@ -246,3 +246,13 @@ fn help_names_every_controller() {
         assert!(flag.help.contains(controller.name), "{}", controller.name);
     }
 }
+
+#[test]
+fn default_authorization_modes_are_those_of_the_help_and_none_is_none() {
+    let modes = |options: &ServerOptions| -> Vec<String> {
+        access::authorization::modes(&options.access).map(str::to_owned).collect()
+    };
+    let flag = FLAGS.iter().find(|flag| flag.name == "authorization-mode").unwrap();
+    assert_eq!(modes(&options(&format!("--authorization-mode={}", flag.default))), modes(&options("")));
+    assert!(modes(&options("--authorization-mode=")).is_empty());
+}

@@ -1,5 +1,5 @@
-//! The operations of a JSON patch as the reference reads them: each an object of raw values, looked at when
-//! it runs.
+//! The operations of a JSON patch as the reference reads them: each an object of raw values, which are parsed
+//! when the operation runs.
 
 use crate::node::Node;
 use schema::json::{self, Entry};
@@ -11,7 +11,7 @@ pub(crate) struct Operation<'a> {
     op: Option<json::Node<'a>>,
     path: Option<json::Node<'a>>,
     from: Option<json::Node<'a>>,
-    /// The value, if there is one: null is.
+    /// The value, which may be null; `None` if the operation has none.
     pub(crate) value: Option<Node<'a>>,
 }
 
@@ -62,18 +62,18 @@ impl<'a> Operation<'a> {
         operation
     }
 
-    /// What to do.
+    /// The field `op`.
     pub(crate) fn kind(&self) -> String {
         let text = self.op.as_ref().and_then(json::Node::text);
         text.map_or_else(|| "unknown".into(), |text| text.into_owned())
     }
 
-    /// Where.
+    /// The field `path`.
     pub(crate) fn path(&self) -> Result<String, String> {
         read_text(self.path.as_ref(), "operation missing path field: missing value")
     }
 
-    /// From where.
+    /// The field `from`.
     pub(crate) fn from(&self) -> Result<String, String> {
         read_text(self.from.as_ref(), "operation, missing from field: missing value")
     }

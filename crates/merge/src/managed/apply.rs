@@ -1,5 +1,5 @@
-//! Server-side apply: a configuration is merged into an object, what its manager applied before and does not
-//! any more is removed, and fields of other owners are conflicts unless the request is forced.
+//! Server-side apply: a configuration is merged into an object, fields that its manager applied before and no
+//! longer applies are removed, and fields of other owners are conflicts unless the request is forced.
 
 use super::check::{Duplicates, check, check_typed};
 use super::compare::compare;
@@ -16,7 +16,7 @@ use object::{Map, Text, Value};
 use schema::{Limits, Ref, Shape, Type, json};
 use std::collections::BTreeMap;
 
-/// The first float after which not every integer is one.
+/// The first float after which not every integer is representable.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// An object as plain JSON, and its type.
@@ -147,7 +147,7 @@ impl Manager<'_> {
         Ok(back.map(|back| back.value).unwrap_or(merged.value))
     }
 
-    /// Puts back what others own.
+    /// Restores removed fields that other managers own.
     fn keep_owned(
         &self,
         merged: &Plain,
@@ -176,18 +176,18 @@ impl Manager<'_> {
         Ok(back.unwrap_or(pruned))
     }
 
-    /// Puts back what the manager did not own.
+    /// Restores removed fields that the manager did not own.
     fn keep_dangling(&self, merged: &Plain, pruned: &Plain, last: &Set) -> Plain {
         merged.without(&merged.fields().difference(&pruned.fields()).intersection(last))
     }
 
-    /// A plain object in another version; nothing if there is no such version.
+    /// A plain object in another version; `None` if there is no such version.
     fn plain_at(&self, object: &Value, from: &str, to: &str) -> Result<Option<Plain>, String> {
         let converted = self.convert_plain(object, from, to)?;
         Ok(converted.map(|typed| Plain { shape: shape_of(&typed.ty), value: typed.value }))
     }
 
-    /// The same, with its type.
+    /// A plain object in another version, with its type.
     pub(crate) fn convert_plain(
         &self,
         object: &Value,

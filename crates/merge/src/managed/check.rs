@@ -14,11 +14,11 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-/// What is wrong with a configuration.
+/// The errors of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Faults {
     list: Vec<Fault>,
-    /// How many are only counted.
+    /// How many errors are only counted.
     left_out: usize,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Faults {
     }
 }
 
-/// Whether list items may be there twice.
+/// Whether duplicate list items are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duplicates {
     Allowed,
@@ -143,7 +143,7 @@ impl Checker {
         }
         let mut refuse = |why: String| faults.push(|| Fault { path: Vec::new(), why: shorten(why) });
         match place.see(Some(value)) {
-            // The decoder has seen to it.
+            // The decoder has checked scalars.
             Seen::Scalar(_) if self.form == Form::Typed => {}
             Seen::Scalar(scalar) => {
                 if let Some(why) = misfit(scalar, value) {

@@ -1,4 +1,4 @@
-//! What is different between two objects of a type.
+//! The differences between two objects of a type.
 
 use super::place::{
     Finder, Form, ItemKey, ItemKeyError, Items, ListType, Names, Place, Seen, equal, is_empty, opened,
@@ -9,15 +9,15 @@ use object::path_set::{Builder, Set};
 use object::{Key, Map, Value};
 use std::collections::BTreeMap;
 
-/// What is different between an object and a later one. A list item of which there are two now, or were
-/// before, may be both removed and added; no other path is in two of the sets.
+/// The differences between an object and a later state. A duplicate list item may be both removed and added;
+/// no other path is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Comparison {
-    /// What only the earlier one has.
+    /// The paths that only the earlier object has.
     pub(crate) removed: Set,
-    /// What both have, with different values.
+    /// The paths that both have, with different values.
     pub(crate) modified: Set,
-    /// What only the later one has.
+    /// The paths that only the later object has.
     pub(crate) added: Set,
 }
 
@@ -67,7 +67,7 @@ impl Level {
         }
     }
 
-    /// Takes in what was found at an element.
+    /// Adds the differences at an element.
     fn take(&mut self, element: impl FnOnce() -> Element, marks: Marks, below: Level) {
         let below = below.finish();
         if below.is_same() && marks == Marks::default() {
@@ -245,7 +245,7 @@ fn child(
     Ok(())
 }
 
-/// Puts in every path below a value that is there on one side only.
+/// Adds every path below a value that only one side has.
 fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Result<(), ItemKeyError> {
     let form = place.form(form);
     if form == Form::Typed && matches!(value, Value::Raw(_)) {
@@ -281,7 +281,7 @@ fn whole(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> Re
             }
             for (ItemKey(element), item) in items_by_key {
                 let mut below = Builder::new();
-                // Items that are there twice are owned as a whole.
+                // Duplicate items are owned as a whole.
                 if let Some(item) = item {
                     whole(items.inner, item, form, &mut below)?;
                 }
@@ -330,7 +330,7 @@ fn lists(
                     level.modified.member(element);
                 }
             }
-            // Items that are there twice are owned as a whole.
+            // Duplicate items are owned as a whole.
             ([_, _, ..], new) => {
                 if let Some(new) = new.first() {
                     compare(None, Some(new))?;

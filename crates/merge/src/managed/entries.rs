@@ -27,12 +27,12 @@ impl Operation {
     }
 }
 
-/// An owner of fields. Two entries of one owner are one.
+/// An owner of fields. Entries with the same owner are merged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id {
     pub(crate) manager: Text,
     pub(crate) operation: Operation,
-    /// The version of what was written; empty where something is applied, whatever its version.
+    /// The API version of an update; empty for applies, which are one owner in all versions.
     pub(crate) version: Text,
     pub(crate) subresource: Text,
 }
@@ -80,7 +80,7 @@ impl Owned {
         Self { fields: Fields::Set(set), version: version.into(), time, source: None }
     }
 
-    /// The paths; none if the text is malformed, which is not kept.
+    /// The paths; empty if the text is malformed.
     pub(crate) fn set(&self) -> Set {
         match &self.fields {
             Fields::Set(set) => set.clone(),
@@ -88,7 +88,7 @@ impl Owned {
         }
     }
 
-    /// Takes paths away.
+    /// Removes paths.
     pub(crate) fn take(&mut self, gone: &Gone) {
         if gone.is_empty() {
             return;
@@ -124,7 +124,7 @@ impl Owned {
         matches!(self.fields, Fields::Set(_))
     }
 
-    /// The same with another time.
+    /// The entry with another time.
     pub(crate) fn at(self, time: Value) -> Self {
         Self { time: Some(time), source: None, ..self }
     }
@@ -169,13 +169,13 @@ pub(crate) type Owners = BTreeMap<Id, Owned>;
 /// Whether paths are read at once, so that malformed ones are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Only where they are asked for: this server has written them.
+    /// When they are needed: this server has written them.
     Lazy,
     /// All of them: a client has sent them.
     Whole,
 }
 
-/// Reads entries; the reference's reason if one of them makes no sense.
+/// Reads entries; the error is the reference's reason if one of them is invalid.
 pub(crate) fn read(entries: &[Value], reading: Reading) -> Result<Owners, String> {
     let mut owners = Owners::new();
     for (at, entry) in entries.iter().enumerate() {
@@ -284,7 +284,7 @@ pub(crate) fn put(object: &mut Value, entries: Vec<Value>) {
     }
 }
 
-/// Whether entries say that all is to be forgotten: one that is empty.
+/// Whether entries request a reset: one empty entry.
 pub(crate) fn is_reset(entries: &[Value]) -> bool {
     matches!(entries, [only] if only.as_map().is_some_and(Map::is_empty))
 }

@@ -13,7 +13,7 @@ pub(crate) fn fields(place: Place<'_>, object: &Value, form: Form) -> Set {
     level.finish()
 }
 
-/// Puts what is below a value in; whether the place itself is to be put in.
+/// Adds the paths below a value; returns whether the path of the value itself is to be added.
 fn at(place: Place<'_>, value: &Value, form: Form, level: &mut Builder) -> bool {
     let form = place.form(form);
     if form == Form::Typed && matches!(value, Value::Raw(_)) {
@@ -83,7 +83,7 @@ fn list(items: Items<'_>, list: &[Value], form: Form, level: &mut Builder) {
     }
     for (ItemKey(element), (item, again)) in items_by_key {
         let mut below = Builder::new();
-        // Items that are there twice are owned as a whole.
+        // Duplicate items are owned as a whole.
         if !again {
             at(items.inner, item, form, &mut below);
         }
@@ -178,7 +178,7 @@ fn atom_below<'s>(atom: Atom<'s>, element: &Element) -> Option<Atom<'s>> {
     place.map(Place::atom)
 }
 
-/// Whether something is owned as a whole.
+/// Whether a value is owned as a whole.
 fn is_one_value(atom: Atom<'_>) -> bool {
     match (names_of(atom), atom) {
         (Some(names), _) => names.is_atomic() && !names.is_deduced(),

@@ -1,5 +1,5 @@
-//! The bridge to what clients did before server-side apply: the annotation in which they kept the
-//! configuration that they applied last. Only applies of the manager `kubectl` look at it.
+//! The migration from client-side apply: the annotation `last-applied-configuration`, in which clients keep
+//! the configuration that they applied last. Only applies of the manager `kubectl` use it.
 
 use super::Manager;
 use super::check::{Duplicates, check, check_typed};
@@ -19,8 +19,8 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const MOST: usize = 256 << 10;
 
 impl Manager<'_> {
-    /// What is left of conflicts when those are taken away that are about what the annotation applied; `None`
-    /// if nothing is known of that.
+    /// The conflicts about fields that the annotation did not apply; `None` if the object has no valid
+    /// annotation.
     pub(crate) fn beyond_last_applied(&self, live: &Value, conflicts: &Conflicts) -> Option<Vec<Conflict>> {
         let allowed = self.last_applied(live)?;
         let left = conflicts.iter().filter(|conflict| !allowed.has(&conflict.path));

@@ -6,12 +6,12 @@ use object::path_set::Set;
 use object::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Puts a configuration into an object. Nothing is taken out by it.
+/// Merges a configuration into an object. Nothing is removed.
 pub(crate) fn merged(place: Place<'_>, live: &Value, config: &Value) -> Result<Value, ItemKeyError> {
     Ok(at(place, Some(live), Some(config))?.unwrap_or_default())
 }
 
-/// What comes of two values; `None` if there is nothing left.
+/// Merges two values; `None` if nothing is left.
 fn at(place: Place<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<Option<Value>, ItemKeyError> {
     let leaf = || Ok(config.or(live).cloned());
     match place.see(config.or(live)) {
@@ -50,10 +50,10 @@ fn maps(names: Names<'_>, live: Option<&Map>, config: Option<&Map>) -> Result<Op
     Ok((!entries.is_empty()).then(|| Map::from_distinct(entries).into()))
 }
 
-/// The items of a list by what tells them apart.
+/// The items of a list by their keys.
 struct Indexed<'v> {
     order: Vec<ItemKey>,
-    /// Nothing where an item is there twice: it is not merged with another.
+    /// `None` for a duplicate item, which is not merged with another.
     items: BTreeMap<ItemKey, Option<&'v Value>>,
 }
 
@@ -75,7 +75,7 @@ impl<'v> Indexed<'v> {
     fn get(&self, key: &ItemKey) -> Option<&'v Value> {
         match self.items.get(key) {
             Some(Some(item)) => Some(item),
-            // One that is there twice is null to the merge.
+            // A duplicate item counts as null.
             Some(None) => Some(&NULL),
             None => None,
         }
@@ -107,7 +107,7 @@ fn lists(items: Items<'_>, live: &[Value], config: &[Value]) -> Result<Vec<Value
                 continue;
             }
             if right.has(own) && next.is_some_and(|next| next != own) {
-                // It comes later, where the configuration has it.
+                // The item comes later, where the configuration has it.
                 l += 1;
                 continue;
             }
@@ -133,7 +133,7 @@ fn lists(items: Items<'_>, live: &[Value], config: &[Value]) -> Result<Vec<Value
     }
 }
 
-/// Takes the paths of a set out of an object. What has nothing left in it becomes null.
+/// Removes the paths of a set from an object. A value with nothing left becomes null.
 pub(crate) fn without(place: Place<'_>, object: &Value, paths: &Set) -> Value {
     match place.see(Some(object)) {
         Seen::Scalar(_) => object.clone(),

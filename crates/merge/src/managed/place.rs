@@ -1,9 +1,9 @@
-//! Places in a type, and how server-side apply sees the values there.
+//! Places (positions) in a type, and how server-side apply treats the values there.
 //!
-//! Values come in two forms. A *typed* one is the tree of an object: it lacks what its type says anyway, so a
-//! field that is always written is seen with its empty value. A *plain* one is JSON as it was sent, with all
-//! its nulls. What an object of a custom kind has beside `kind`, `apiVersion` and `metadata` is plain in its
-//! tree, too.
+//! Values have two forms. A *typed* value is the tree of an object: it omits empty fields, so an absent field
+//! that is always written counts as its empty value. A *plain* value is JSON as it was sent, with all its
+//! nulls. The fields of a custom object other than `kind`, `apiVersion` and `metadata` are plain in its tree,
+//! too.
 
 use crate::node::{ANY, UNBOUNDED};
 use object::path::{Element, Keys};

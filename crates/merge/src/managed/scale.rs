@@ -48,7 +48,7 @@ impl Scale<'_> {
             }
             let all = owned.set();
             if all.has(&path) && scale.remove(id).is_none() {
-                // Somebody else has it now, or the same under the version of the scale.
+                // Another manager owns the replicas now, or the same manager under the version of the scale.
                 owned.replace_set(all.difference(&set(&path)));
                 return !owned.is_empty();
             }

@@ -3,8 +3,8 @@
 use super::entries;
 use object::{Map, Value};
 
-/// Takes the times of managed fields back, if they are all that is different between a new state and the old
-/// one: such a write is none.
+/// Restores the old times of managed fields if nothing else differs between the new and the old state: then
+/// the write changes nothing.
 pub fn keep_times(new: &mut Value, old: &Value) {
     let (Some(now), Some(before)) = (entries::of(new), entries::of(old)) else { return };
     if now.len() != before.len() || now == before || !now.iter().zip(before).all(|(a, b)| same(a, b)) {

@@ -17,7 +17,7 @@ use schema::{Ref, Shape};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// As many managers keep entries for their updates.
+/// How many managers keep entries of their own for updates.
 const MOST_UPDATERS: usize = 10;
 /// The manager that gets the fields of entries that are not kept.
 const ANCIENT: &str = "ancient-changes";
@@ -58,7 +58,7 @@ impl Manager<'_> {
         for list in writer.empty.iter().filter(|list| list.get(live).is_none() && list.get(new).is_none()) {
             comparison.modified.insert(list);
         }
-        // What this server wrote of a built-in type is as that type has it.
+        // Entries of built-in types that this server wrote already fit their type.
         self.reconcile(owners, |owned| owned.is_read() || !matches!(self.ty, Ref::Static(_)));
         if comparison.is_same() {
             owners.retain(|_, owned| !owned.is_empty());
@@ -93,8 +93,8 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Drops what is owned in versions that are not there any more, and puts the rest as its type has it
-    /// today, where `is_due`.
+    /// Drops entries of versions that no longer exist, and adapts the others to the current type, where
+    /// `is_due`.
     pub(crate) fn reconcile(&self, owners: &mut Owners, is_due: impl Fn(&Owned) -> bool) {
         let mut types: BTreeMap<Text, Option<Shape>> = BTreeMap::new();
         owners.retain(|_, owned| {
@@ -120,23 +120,23 @@ impl Manager<'_> {
     }
 }
 
-/// What is different between two objects, in every version that is asked for.
+/// The differences between two objects, in every requested version.
 pub(crate) struct Comparisons<'a> {
     manager: &'a Manager<'a>,
     live: &'a Value,
     new: &'a Value,
     form: Form,
-    /// By version; nothing for one that the objects cannot be converted to.
+    /// By version; `None` for a version that the objects cannot be converted to.
     known: BTreeMap<Text, Option<Known>>,
 }
 
-/// What is different in one version, as far as it can be owned.
+/// The differences in one version, in fields that can be owned.
 pub(crate) struct Known {
-    /// What was put in, with a new value or for the first time.
+    /// The paths that were changed or added.
     pub(crate) written: Set,
-    /// What was taken out.
+    /// The paths that were removed.
     removed: Set,
-    /// Both, which others do not own any more.
+    /// Both sets: other managers no longer own these paths.
     gone: Gone,
 }
 
@@ -149,7 +149,7 @@ impl Known {
 }
 
 impl<'a> Comparisons<'a> {
-    /// Starts with what is different in the version of the request.
+    /// Starts with the differences in the version of the request.
     pub(crate) fn new(
         manager: &'a Manager<'a>,
         live: &'a Value,
@@ -162,7 +162,7 @@ impl<'a> Comparisons<'a> {
         Self { manager, live, new, form, known }
     }
 
-    /// What is different in a version.
+    /// The differences in a version.
     pub(crate) fn find(&mut self, version: &Text) -> Result<Option<&Known>, String> {
         if !self.known.contains_key(version) {
             let found = self.convert(version)?;
@@ -186,7 +186,8 @@ impl<'a> Comparisons<'a> {
         Ok(Some(Known::new(manager.filtered(version, comparison))))
     }
 
-    /// Takes the fields from an owner that others wrote or removed. Nothing may be left.
+    /// Removes the fields from an owner that the writer changed or removed. The owner may be left without
+    /// fields.
     pub(crate) fn release(&mut self, owned: &mut Owned) -> Result<(), String> {
         let version = owned.version.clone();
         let Some(known) = self.find(&version)? else {
@@ -201,7 +202,7 @@ impl<'a> Comparisons<'a> {
     }
 }
 
-/// Puts the oldest entries of updates together, so that there are not too many.
+/// Merges the oldest entries of updates, so that there are at most [`MOST_UPDATERS`].
 fn cap(owners: &mut Owners) {
     let mut updaters: Vec<(Id, i64, String)> = Vec::new();
     if owners.keys().filter(|id| id.operation == Operation::Update).count() <= MOST_UPDATERS {

@@ -24,7 +24,7 @@ fn plain<'a>(value: &Value) -> Vec<Node<'a>> {
     value.as_list().unwrap_or_default().iter().cloned().map(Node::plain).collect()
 }
 
-/// Merges a list into another, or, with `deletes`, takes its elements out of it.
+/// Merges a list into another, or, with `deletes`, removes its elements from the other.
 pub(crate) fn merge<'a>(
     original: Vec<Node<'a>>,
     patch: &mut Value,
@@ -123,7 +123,7 @@ fn element_kind(original: &[Node<'_>], new: &[Value]) -> Result<GoKind, Error> {
     Err(Error::Internal(format!("list element types are not identical: {}", go::show(&both))))
 }
 
-/// What is left when the elements with directives are dealt with.
+/// The result of applying the elements with directives.
 struct Specials<'a> {
     original: Vec<Node<'a>>,
     /// The elements without a directive, and their indexes in the patch.
@@ -260,7 +260,7 @@ fn partition<'a>(elements: Vec<Node<'a>>, by: &[Node<'a>], key: &str) -> Result<
     Ok(parts)
 }
 
-/// Deals with the `$setElementOrder` lists of an object, and with the lists that they are for.
+/// Applies the `$setElementOrder` lists of an object, with the lists that they order.
 pub(crate) fn set_orders<'a>(doc: &mut Doc<'a>, patch: &mut Map, meta: Meta<'a>) -> Result<(), Error> {
     if !patch.keys().any(|key| key.starts_with(SET_ORDER)) {
         return Ok(());

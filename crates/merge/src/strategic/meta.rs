@@ -1,4 +1,4 @@
-//! What the schema says of the place that is being merged, and what the reference says where it says nothing.
+//! The schema of the value that is being merged, and the errors of the reference where there is none.
 
 use crate::Error;
 use object::quote::Quoted;

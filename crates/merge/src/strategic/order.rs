@@ -173,7 +173,7 @@ fn sort<'a>(
     Ok(placed.into_iter().map(|(_, node)| node).chain(deleted).collect())
 }
 
-/// That an element is an object with the key.
+/// Checks that an element is an object with the key.
 pub(crate) fn require_key(element: &Node<'_>, key: &str) -> Result<Identity, Error> {
     match GoKind::of(element) {
         GoKind::Map => key_of(element, key).ok_or_else(|| no_merge_key(&element.to_value(), key)),

@@ -173,7 +173,7 @@ fn scalar(shape: &Shape, go: &str, node: &Node<'_>) -> Result<Value, String> {
     }
 }
 
-/// A whole float as an integer; past the range it is the least, as processors have it.
+/// A whole float as an integer; a number out of range becomes the least `i64`, as on amd64.
 fn truncate(number: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number) {
         number as i64

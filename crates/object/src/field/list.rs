@@ -1,4 +1,4 @@
-//! Several errors: as they are collected, and as one.
+//! Several errors: collected in a list, and as one aggregate.
 
 use super::Error;
 use std::collections::HashSet;
@@ -47,7 +47,7 @@ impl List {
         self.errors.push(error);
     }
 
-    /// Adds the errors of another list, and what it has left out.
+    /// Adds the errors of another list, and the number of errors that it has left out.
     pub fn append(&mut self, other: List) {
         let left_out = other.left_out;
         self.extend(other.errors);

@@ -36,7 +36,7 @@ impl<'a> Path<'a> {
         Self { parent: None, segment: Segment::Name(name) }
     }
 
-    /// A field of this one.
+    /// The path of a field of this value.
     pub const fn child(&'a self, name: &'a str) -> Self {
         self.extended(Segment::Name(name))
     }

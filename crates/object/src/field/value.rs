@@ -29,7 +29,7 @@ pub enum BadValue {
     Float(f64),
     /// Text, which is shown quoted.
     String(String),
-    /// Anything else, already as it should read.
+    /// Any other value, as its final text.
     Raw(String),
 }
 

@@ -342,7 +342,7 @@ fn single<'v, 'p>(items: &[Item<'v, 'p>]) -> Result<Option<Item<'v, 'p>>, Failur
 }
 
 impl Item<'_, '_> {
-    /// What Go calls the type of such a value.
+    /// The Go type of a value.
     fn type_name(&self) -> &'static str {
         match self {
             Self::Tree(Value::Bool(_)) | Self::Bool(_) => "bool",

@@ -7,15 +7,15 @@ use super::{Labels, Operator, Requirement};
 use crate::Text;
 use crate::quote::parse_i64;
 
-/// What a selector asks of labels, sorted by key.
+/// The conditions of a selector, sorted by key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Compiled {
     rules: Vec<Rule>,
-    /// How many of the rules ask for their label to be there.
+    /// How many of the rules require their label to exist.
     required: usize,
 }
 
-/// What a selector asks of one label.
+/// The condition of a selector on one label.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Rule {
     key: Text,

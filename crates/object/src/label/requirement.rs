@@ -22,7 +22,7 @@ pub enum Operator {
     DoubleEquals,
     /// The label is missing or has another value.
     NotEquals,
-    /// The label is there.
+    /// The label exists.
     Exists,
     /// The label is missing.
     DoesNotExist,
@@ -120,7 +120,7 @@ impl Requirement {
         &self.values
     }
 
-    /// Reports whether it holds for the value that the label has, or for none.
+    /// Whether the requirement holds for the value of the label, or for its absence.
     pub fn matches_value(&self, value: Option<&str>) -> bool {
         match (self.operator, value) {
             (Operator::Exists, value) => value.is_some(),
@@ -168,7 +168,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// What is wrong with a key, as one error.
+/// The errors of a key, as one error.
 pub(super) fn check_key(path: &Path<'_>, key: &str) -> Option<Error> {
     let messages = name::label_key(key);
     (!messages.is_empty()).then(|| Error::invalid(path, key, messages.join("; ")))

@@ -18,7 +18,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Puts a label in, in place of one with the same key.
+    /// Inserts a label; replaces one with the same key.
     pub fn insert(&mut self, key: impl Into<Text>, value: impl Into<Text>) {
         let (key, value) = (key.into(), value.into());
         match self.position(&key) {
@@ -47,7 +47,7 @@ impl Set {
         self.entries.len()
     }
 
-    /// Reports whether there are none.
+    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -1,6 +1,6 @@
 //! IP addresses and networks as text: the current strict form, and what older fields still take.
 //!
-//! Older fields ignore leading zeros, take IPv4 addresses in IPv6 clothes, and take networks with bits set
+//! Older fields ignore leading zeros, accept IPv4-mapped IPv6 addresses, and accept networks with bits set
 //! past their prefix. An update may keep a value of the old object that is no longer valid; whether it does
 //! is for the caller.
 
@@ -38,7 +38,7 @@ pub fn legacy_ip(path: &Path<'_>, value: &str, legacy: Legacy) -> List {
     checked_ip(path, value, legacy).err().unwrap_or_default()
 }
 
-/// Warnings about an address that [`legacy_ip`] takes but that is not as it should be.
+/// Warnings about an address that [`legacy_ip`] accepts but that is not in strict form.
 pub fn ip_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
     let Some(address) = parse_ip(value) else { return Vec::new() };
     if address.stray_zeros || address.is_mapped() {
@@ -71,7 +71,7 @@ pub fn legacy_cidr(path: &Path<'_>, value: &str, legacy: Legacy) -> List {
     checked_cidr(path, value, legacy).err().unwrap_or_default()
 }
 
-/// Warnings about a network that [`legacy_cidr`] takes but that is not as it should be.
+/// Warnings about a network that [`legacy_cidr`] accepts but that is not in strict form.
 pub fn cidr_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
     let Some(network) = parse_cidr(value) else { return Vec::new() };
     let mut warnings = Vec::new();
@@ -206,7 +206,7 @@ impl Network {
         self.prefix
     }
 
-    /// Whether an address is in it. A network whose base is an IPv4 address in IPv6 clothes has IPv4
+    /// Whether an address is in the network. A network whose base is an IPv4-mapped IPv6 address has IPv4
     /// addresses.
     pub fn contains(&self, ip: IpAddr) -> bool {
         match (self.base().to_canonical(), ip.to_canonical()) {
@@ -220,7 +220,7 @@ impl Network {
         }
     }
 
-    /// The length of the prefix of the network without its IPv6 clothes.
+    /// The length of the prefix of an IPv4-mapped network as an IPv4 network.
     fn canonical_prefix(&self) -> u32 {
         let base = self.base();
         if base.is_ipv6() && base.to_canonical().is_ipv4() {
@@ -230,7 +230,7 @@ impl Network {
         }
     }
 
-    /// Its first address.
+    /// The first address of the network.
     pub fn base(&self) -> IpAddr {
         match self.address.ip {
             IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits() & upper_bits_32(self.prefix)).into(),
@@ -242,7 +242,7 @@ impl Network {
         self.base() != self.address.ip
     }
 
-    /// The network alone. One whose base is an IPv4 address in IPv6 clothes is shown as IPv4.
+    /// The network alone. One whose base is an IPv4-mapped IPv6 address is shown as IPv4.
     fn to_text(&self) -> String {
         format!("{}/{}", self.base().to_canonical(), self.canonical_prefix())
     }

@@ -3,14 +3,14 @@
 use super::{Node, Set};
 use crate::path::{Element, Path};
 
-/// What a set holds at one element.
+/// The entry of a set at one element.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'s> {
     /// The element.
     pub element: &'s Element,
-    /// Whether the path to it is in the set.
+    /// Whether the path to the element is in the set.
     pub is_member: bool,
-    /// The paths that go on from it, without it.
+    /// The paths below the element, without the element.
     pub children: Option<&'s Set>,
 }
 

@@ -5,7 +5,7 @@ use crate::path::Element;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What one step of a path has to be.
+/// A pattern for one element of a path.
 #[derive(Clone, Debug)]
 pub enum Pattern {
     /// Anything.
@@ -121,8 +121,8 @@ impl Set {
     }
 }
 
-/// Looks for a pattern the way the reference does, which asks for the order the wrong way round and so may
-/// miss one of several.
+/// Searches for a pattern as the reference does, whose comparison is reversed, so that it may miss one of
+/// several.
 fn find(branches: &[Branch], pattern: &Pattern) -> Option<usize> {
     let order = |at: usize| branches.get(at).map(|branch| branch.pattern.compare(pattern));
     let (mut low, mut high) = (0, branches.len());
@@ -141,10 +141,11 @@ fn find(branches: &[Branch], pattern: &Pattern) -> Option<usize> {
 fn insertion_sort(branches: &mut [Branch]) {
     for end in 1..branches.len() {
         for at in (1..=end).rev() {
-            if branches[at].pattern.compare(&branches[at - 1].pattern).is_ge() {
+            let Some([before, after]) = branches.get_mut(at - 1..=at) else { break };
+            if after.pattern.compare(&before.pattern).is_ge() {
                 break;
             }
-            branches.swap(at, at - 1);
+            std::mem::swap(before, after);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! A set held against the texts of other sets, without reading those: most of such a text is only passed
-//! over.
+//! Compares a set with the texts of other sets without decoding them: most of such a text is skipped.
 //!
 //! Texts have to be as [`Set::push_json`] writes them. Elements are compared by their texts, so that numbers
 //! of one value and different texts are different here.
@@ -33,9 +32,9 @@ struct Keyed {
 /// Why there is no other text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untaken {
-    /// None of the paths is in it.
+    /// None of the paths is in the text.
     Same,
-    /// It is not as sets are written.
+    /// The text is not in the form that sets are written in.
     Foreign,
 }
 

@@ -29,9 +29,9 @@ const RULE: &[&str] = &["rule", "message", "messageExpression", "reason", "field
 /// Where a part of a schema is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
-    /// It says what a value is.
+    /// The schema describes a value.
     Structural,
-    /// It is below `allOf`, `anyOf`, `oneOf` or `not`, and only says more about a value.
+    /// The schema is below `allOf`, `anyOf`, `oneOf` or `not`, and only adds conditions for a value.
     Nested,
 }
 

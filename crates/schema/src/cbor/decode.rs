@@ -68,7 +68,7 @@ pub(super) struct Decoder<'i> {
     /// An error that counts only without other errors: the reference converts some values to JSON after
     /// everything else is decoded.
     pub(super) last: Option<Fault>,
-    /// The item of the wrong type was read to its end and need not be skipped.
+    /// Whether the item of the wrong type was read to its end and need not be skipped.
     passed: bool,
 }
 

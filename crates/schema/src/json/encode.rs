@@ -53,8 +53,8 @@ fn write_struct(ty: &Type, map: &Map, out: &mut Vec<u8>) {
     }
 }
 
-/// Walks fields and entries side by side; false if an entry is out of order. That is known before anything is
-/// written that has parts of its own: otherwise they would be written twice, and theirs four times.
+/// Walks fields and entries side by side; false if an entry is out of order. The order is checked before a
+/// nested value is written: otherwise nested values would be written twice, and those within them four times.
 fn write_ordered(ty: &Type, map: &Map, out: &mut Vec<u8>) -> bool {
     let fields: &[Field] = &ty.fields;
     let mut first = true;

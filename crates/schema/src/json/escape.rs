@@ -90,7 +90,8 @@ fn is_plain(bytes: &[u8]) -> bool {
         _ => match *bytes {
             [] => return true,
             [a] => word(&[a; 8]),
-            [a, b, ..] => word(&[a, b, bytes[bytes.len() - 1], b' ', b' ', b' ', b' ', b' ']),
+            [a, b] => word(&[a, b, b, b, b, b, b, b]),
+            [a, b, c, ..] => word(&[a, b, c, c, c, c, c, c]),
         },
     };
     specials(packed) == 0
@@ -160,7 +161,8 @@ fn escape(byte: u8, rest: &[u8], out: &mut Vec<u8>) -> usize {
             return 3;
         }
         _ => {
-            let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX[usize::from(digit)]);
+            let [high, low] =
+                [byte >> 4, byte & 15].map(|digit| HEX.get(usize::from(digit)).copied().unwrap_or_default());
             out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
             return 1;
         }

@@ -64,7 +64,7 @@ impl<'i> Scanner<'i> {
         self.at
     }
 
-    /// Goes on at an index.
+    /// Moves the scanner to an index.
     pub(crate) fn move_to(&mut self, at: usize) {
         self.at = at;
     }
@@ -113,8 +113,8 @@ impl<'i> Scanner<'i> {
         }))
     }
 
-    /// The same error within a token. At the end of the text the reference reads one more space, which is
-    /// unexpected.
+    /// The error for an unexpected byte within a token. At the end of the text the reference reads one more
+    /// space, which is unexpected.
     #[cold]
     fn unexpected_within(&self, context: &str) -> Fault {
         let byte = self.peek().unwrap_or(b' ');

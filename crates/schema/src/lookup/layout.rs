@@ -20,11 +20,10 @@ pub(crate) fn layout<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<u
     let size = (names.len() * 2).next_power_of_two().max(2);
     let mut slots = vec![u16::MAX; size];
     for (place, name) in names.enumerate() {
-        let mut at = hash(name.as_bytes()) as usize & (size - 1);
-        while slots[at] != u16::MAX {
-            at = (at + 1) & (size - 1);
+        let (before, after) = slots.split_at_mut(hash(name.as_bytes()) as usize & (size - 1));
+        if let Some(slot) = after.iter_mut().chain(before).find(|slot| **slot == u16::MAX) {
+            *slot = place as u16;
         }
-        slots[at] = place as u16;
     }
     slots
 }

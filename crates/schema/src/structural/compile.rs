@@ -17,13 +17,13 @@ use std::sync::Arc;
 /// Why a schema cannot be compiled. A definition that passed its own rules can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// A type that there is not.
+    /// An unknown type.
     #[error("unknown type {0:?}")]
     Type(String),
-    /// A list type that there is not.
+    /// An unknown list type.
     #[error("unknown list type {0:?}")]
     ListType(String),
-    /// A constant that is no JSON.
+    /// A constant that is not JSON.
     #[error("{0}")]
     Constant(String),
     /// A default that other defaults make too large.
@@ -101,8 +101,7 @@ fn node(source: JSONSchemaProps<'_>, depth: usize, room: &mut Room) -> Result<In
     Ok(Interned::<Node>::new(node))
 }
 
-/// The default of a node, without what its schema does not name and with the defaults within it. A null is
-/// none.
+/// The default of a node: pruned, and completed with the defaults within it. A null is no default.
 fn default(raw: &RawJson, node: &Node, room: &mut Room) -> Result<Option<Constant>, CompileError> {
     let mut constant = constant(raw)?;
     pruned(&constant.value, node).into_iter().for_each(|value| constant.value = value);

@@ -1,7 +1,7 @@
-//! Defaulting: what is absent gets the value that the schema names.
+//! Defaulting: an absent value gets the default of the schema.
 //!
-//! The items of a list each get the defaults of their schema, so a small object can become a large one. What
-//! is added is counted in bytes of JSON, and past a bound nothing is added at all.
+//! Each item of a list gets the defaults of its schema, so a small object can become a large one. The added
+//! bytes of JSON are counted; if they exceed a bound, nothing is added at all.
 
 use super::edit::{self, Edit};
 use super::{Constant, Node, Structural};
@@ -10,20 +10,20 @@ use object::{Key, Map, Value};
 /// The most that defaults add to an object, which is more than an object may have.
 const MOST_ADDED: usize = 4 << 20;
 
-/// What became of an object that was to get its defaults.
+/// The outcome of defaulting an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defaulted {
-    /// It had them all.
+    /// The object had no absent value with a default.
     Unchanged,
-    /// It has them now.
+    /// Defaults were added.
     Changed,
-    /// They would make it larger than objects may be. It is as it was.
+    /// The defaults would make the object larger than objects may be. The object is unchanged.
     TooLarge,
 }
 
 impl Structural {
-    /// Gives an object the defaults of the schema, at every depth. A null where none is allowed counts as
-    /// absent.
+    /// Adds the defaults of the schema to an object, at every depth. A null where the schema allows none
+    /// counts as absent.
     pub fn default(&self, object: &mut Value) -> Defaulted {
         let mut room = Room::of(MOST_ADDED);
         let completed = completed(object, &self.root, &mut room);
@@ -59,7 +59,7 @@ impl Room {
 }
 
 impl Node {
-    /// What becomes of a value that is there.
+    /// The edit of a value that is present.
     fn complete(&self, value: &Value, room: &mut Room) -> Edit {
         if value.is_null() && !self.nullable {
             return self.default.as_ref().and_then(|default| room.take("", default)).into();
@@ -68,7 +68,7 @@ impl Node {
     }
 }
 
-/// A value with the defaults of what is within it, if it lacks any. A default itself lacks none.
+/// A value with the defaults of nested values added, if any is absent. A default is already complete.
 pub(super) fn completed(value: &Value, node: &Node, room: &mut Room) -> Option<Value> {
     if !node.has_defaults || room.is_exceeded() {
         return None;

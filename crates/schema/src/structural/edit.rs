@@ -1,15 +1,14 @@
-//! Changes to trees that share what does not change: a list or a map is copied only if something within it
-//! changes.
+//! Changes of trees that share unchanged parts: a list or a map is copied only if a value within it changes.
 
 use object::{Key, Map, Value};
 
-/// What becomes of a value.
+/// The change of a value.
 pub(super) enum Edit {
-    /// It stays.
+    /// The value stays.
     Keep,
-    /// It is taken out.
+    /// The value is removed.
     Drop,
-    /// Another takes its place.
+    /// The value is replaced.
     Set(Value),
 }
 

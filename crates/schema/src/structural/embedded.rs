@@ -1,5 +1,5 @@
-//! Embedded objects: what `kind`, `apiVersion` and `metadata` of a value with
-//! `x-kubernetes-embedded-resource` have to be.
+//! Embedded objects: the rules for `kind`, `apiVersion` and `metadata` of a value with
+//! `x-kubernetes-embedded-resource`.
 
 use super::{Node, Structural};
 use crate::decode::{Error, Limits, Strict};
@@ -11,24 +11,23 @@ use crate::views::meta::v1::ObjectMeta;
 use object::field::{self, Path};
 use object::{Map, Value, excerpt, name};
 
-/// The rules for the metadata of any object, which has a name: what is wrong, with paths that begin with
-/// `metadata`.
+/// Validates the metadata of an object with a name; returns errors whose paths begin with `metadata`.
 type MetadataRules<'r> = &'r dyn Fn(&Map) -> field::List;
 
-/// Whether a value is an object: what is at the root of a schema always is, though the schema does not say
-/// so.
+/// Whether a value is an embedded object. The value at the root of a schema is always an object, though the
+/// schema does not say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outermost {
-    /// It is.
+    /// The value is an object.
     Object,
-    /// The schema says it.
+    /// The value is an object if `x-kubernetes-embedded-resource` is set.
     BySchema,
 }
 
 impl Structural {
-    /// What is wrong with `kind`, `apiVersion` and `metadata` of embedded objects. The rules for metadata are
-    /// those of `metadata`: it gets an object with its metadata, which is that of a namespaced object if it
-    /// has a namespace, and can have any name that is a path segment.
+    /// Validates `kind`, `apiVersion` and `metadata` of embedded objects. The function `metadata` validates
+    /// the metadata of an object: as that of a namespaced object if it has a namespace; the name may be any
+    /// path segment.
     pub fn validate_embedded(&self, object: &Map, metadata: impl Fn(&Map) -> field::List) -> field::List {
         let mut errors = field::List::new();
         check_map(object, &self.root, &Path::UNSET, &metadata, &mut errors);
@@ -37,7 +36,8 @@ impl Structural {
 }
 
 impl Node {
-    /// The same for a value of a part of a schema, and for itself if it is an object.
+    /// Validates the embedded objects of a value under a part of a schema, and the value itself if it is an
+    /// object.
     pub fn validate_embedded(
         &self,
         value: &Value,
@@ -89,7 +89,7 @@ impl Node {
     }
 }
 
-/// What is wrong with the type of `kind`, `apiVersion` or `metadata`.
+/// The error of `kind`, `apiVersion` or `metadata` with a wrong type.
 fn malformed(map: &Map, key: &'static str, path: &Path<'_>) -> Option<field::Error> {
     let value = map.get(key)?;
     let why = match key {
@@ -173,7 +173,7 @@ fn check_metadata(value: &Value, path: &Path<'_>, rules: MetadataRules<'_>, erro
     if let Some(metadata) = object.as_map_mut()
         && !metadata.contains_key("name")
     {
-        // The rules ask for one, which an embedded object does not need.
+        // The rules require a name, which an embedded object does not need.
         metadata.insert("name", "embedded");
     }
     for mut error in rules(&Map::from_iter([("metadata", object)])).into_vec() {
@@ -191,8 +191,7 @@ pub fn is_meta(key: &str) -> bool {
 
 /// The metadata of an embedded object, as its type reads it.
 pub(super) struct Metadata {
-    /// The metadata without unknown fields and without malformed ones. Nothing can be read of a value that is
-    /// no object.
+    /// The metadata without unknown and malformed fields; `None` for a value that is not an object.
     pub(super) value: Option<Value>,
     /// The unknown fields.
     pub(super) unknown: Vec<String>,
@@ -232,7 +231,7 @@ fn read(value: &Value) -> Result<Metadata, Error> {
     text.clear();
     json::encode(ObjectMeta::schema(), &decoded.value, &mut text);
     let mut plain = json::decode_shape(&Shape::Any, &text, &Limits::STORED)?.value;
-    // The type writes it also where there is none.
+    // The type writes some fields also where they are absent.
     plain.as_map_mut().into_iter().for_each(|map| map.retain(|_, value| !value.is_null()));
     Ok(Metadata { value: Some(plain), unknown: unknown.collect(), malformed: None })
 }

@@ -1,5 +1,5 @@
-//! The formats of texts that the reference checks. All other formats, those of numbers among them, say
-//! nothing.
+//! The formats of texts that the reference checks. All other formats, those of numbers among them, are
+//! ignored.
 
 mod mail;
 mod uri;
@@ -19,7 +19,7 @@ pub(super) enum Format {
     Ipv6,
     Cidr,
     Mac,
-    /// With the version that it has to be of.
+    /// A UUID, of this version if one is given.
     Uuid(Option<u8>),
     Isbn,
     Isbn10,
@@ -172,7 +172,7 @@ fn is_uuid(text: &str, version: Option<u8>) -> bool {
 /// too many.
 fn isbn_digits(text: &str) -> Vec<u32> {
     let kept = text.chars().filter(|character| !matches!(character, '\t' | '\n' | '\x0c' | '\r' | ' ' | '-'));
-    // Anything but a digit is 10, which only an X may be.
+    // An X counts 10; any other character that is not a digit counts 11, which is invalid.
     kept.map(|character| if character == 'X' { 10 } else { character.to_digit(10).unwrap_or(11) })
         .take(14)
         .collect()
@@ -191,7 +191,7 @@ fn is_isbn13(text: &str) -> bool {
     digits.len() == 13 && digits.iter().all(|digit| *digit < 10) && sum.is_multiple_of(10)
 }
 
-/// The digits of a card of a known issuer, with whatever between them, and a right check digit.
+/// The digits of a card of a known issuer, with any characters between them, and a valid check digit.
 fn is_credit_card(text: &str) -> bool {
     const ISSUERS: &str = concat!(
         r"^(4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}|",
@@ -209,8 +209,7 @@ fn is_credit_card(text: &str) -> bool {
     has_pattern(ISSUERS, &digits) && sum.is_multiple_of(10)
 }
 
-/// The standard alphabet with padding; the bits that padding leaves over do not count. No text at all is
-/// none.
+/// The standard alphabet with padding; unused trailing bits are ignored. The empty text is not base64.
 fn is_base64(text: &str) -> bool {
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');

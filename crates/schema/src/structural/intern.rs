@@ -1,4 +1,4 @@
-//! Equal schemas are one.
+//! Interning: equal schemas, and equal parts of schemas, share memory.
 //!
 //! A schema is made from the inside out, so the parts of a new part are already known: two parts are equal if
 //! their own facts are, and the parts that they refer to are the same.
@@ -47,7 +47,7 @@ impl<T> Hash for Interned<T> {
 struct Table<T> {
     parts: HashMap<u64, Vec<Weak<T>>>,
     hasher: RandomState,
-    /// Parts that are gone are forgotten when there are as many entries as this.
+    /// Unused parts are removed from the table when it has this many entries.
     sweep_at: usize,
 }
 
@@ -105,7 +105,7 @@ impl Interned<Rules> {
 #[derive(Default)]
 struct Keys {
     names: HashSet<Key>,
-    /// Names that are gone are forgotten when there are as many as this.
+    /// Unused names are removed when there are this many.
     sweep_at: usize,
 }
 

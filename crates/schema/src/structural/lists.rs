@@ -7,7 +7,7 @@ use object::{Key, Map, Text, Value};
 use std::collections::HashMap;
 
 impl Structural {
-    /// The items of lists of the types `set` and `map` that are there twice.
+    /// Reports duplicate items in lists of the types `set` and `map`.
     pub fn validate_lists(&self, object: &Map) -> List {
         let mut errors = List::new();
         check_map(object, &self.root, &Path::UNSET, &mut errors);
@@ -76,7 +76,7 @@ fn check_list_map(items: &[Value], keys: &[Text], path: &Path<'_>, errors: &mut 
     }
 }
 
-/// The keys of an item that are there, with their values.
+/// The keys that an item has, with their values.
 fn keys_of(item: &Value, keys: &[Text]) -> Value {
     let Some(fields) = item.as_map().map(|item| item.lookup(keys.len())) else { return Map::new().into() };
     let present = keys.iter().filter_map(|key| Some((Key::from(key.clone()), fields.get(key)?.clone())));
@@ -86,7 +86,7 @@ fn keys_of(item: &Value, keys: &[Text]) -> Value {
     Map::from_distinct(present).into()
 }
 
-/// Where the second of several equal values is, for each that is there more than once.
+/// The index of the second occurrence, for each value that occurs more than once.
 fn second_places<'v>(values: impl Iterator<Item = Identity<'v>>) -> Vec<usize> {
     let mut times: HashMap<Identity<'v>, usize> = HashMap::new();
     let mut places = Vec::new();
@@ -118,7 +118,7 @@ impl<'v> Identity<'v> {
             Value::Null => Self::Null,
             Value::Bool(flag) => Self::Bool(*flag),
             Value::Int(number) => Self::Int(*number),
-            // Both zeros are one.
+            // Zero and negative zero are equal.
             Value::Float(number) => Self::Float((number + 0.0).to_bits()),
             Value::String(text) => Self::String(text),
             other => Self::Json(json_text(other)),

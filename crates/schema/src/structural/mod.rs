@@ -2,7 +2,7 @@
 //! checked by them.
 //!
 //! A custom resource is decoded as a plain tree, because a value of the wrong type is a fault of the object
-//! (422), not of its bytes. What its schema says is then done to the tree, in this order:
+//! (422), not of its bytes. The schema is then applied to the tree, in this order:
 //!
 //! | step | when | here |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //! | default | of what a client sent, of what a patch made, and of what is stored | [`Structural::default`] |
 //! | validate | before an object is stored | [`Structural::validate`] |
 //!
-//! A schema is compiled once ([`Structural::compile`]). Equal schemas are one, and so are equal parts of
-//! different ones: most definitions repeat a few. What only documentation needs (descriptions, titles,
-//! examples) is left out; it is read from the definition when somebody asks for it.
+//! A schema is compiled once ([`Structural::compile`]). Equal schemas, and equal parts of different schemas,
+//! share memory: most definitions repeat a few. Descriptions, titles and examples are left out; OpenAPI reads
+//! them from the definition.
 
 mod compile;
 mod default;
@@ -57,24 +57,25 @@ impl Structural {
         self.number
     }
 
-    /// What an object has to be.
+    /// The schema of the object itself.
     pub fn root(&self) -> &Interned<Node> {
         &self.root
     }
 }
 
-/// What a value at one place has to be.
+/// The schema of the value at one path.
 #[derive(PartialEq, Eq, Hash)]
 pub struct Node {
-    /// Its type; none where it can have any, or is an integer or a string.
+    /// The type of the value; `None` if any type is allowed, or an integer or a string.
     pub ty: Option<NodeType>,
-    /// Whether it can be null.
+    /// Whether the value can be null.
     pub nullable: bool,
-    /// Whether it is an integer or a string: `x-kubernetes-int-or-string`.
+    /// Whether the value is an integer or a string: `x-kubernetes-int-or-string`.
     pub int_or_string: bool,
     /// Whether fields that are not listed are kept: `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown_fields: bool,
-    /// Whether it is an object with `kind`, `apiVersion` and `metadata`: `x-kubernetes-embedded-resource`.
+    /// Whether the value is an object with `kind`, `apiVersion` and `metadata`:
+    /// `x-kubernetes-embedded-resource`.
     pub embedded_resource: bool,
     /// How server-side apply merges a list.
     pub list_type: ListType,
@@ -86,15 +87,15 @@ pub struct Node {
     pub additional: Additional,
     /// The items of a list.
     pub items: Option<Interned<Node>>,
-    /// The value where there is none.
+    /// The default of an absent value.
     pub default: Option<Box<Constant>>,
     /// The rules for the value, if there are any.
     pub rules: Option<Interned<Rules>>,
-    /// Whether it or anything within has a default.
+    /// Whether this node or a nested one has a default.
     pub has_defaults: bool,
-    /// Whether it or anything within is a list of the type `set` or `map`.
+    /// Whether this node or a nested one is a list of the type `set` or `map`.
     pub has_list_types: bool,
-    /// Whether it or anything within is an embedded object.
+    /// Whether this node or a nested one is an embedded object.
     pub has_embedded_resources: bool,
 }
 
@@ -122,10 +123,10 @@ pub enum ListType {
     Map(Box<[Text]>),
 }
 
-/// What keys that are no fields can have as values.
+/// The schema for keys that are not in `properties`.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub enum Additional {
-    /// There are none.
+    /// There are no other keys.
     #[default]
     None,
     /// Anything: `additionalProperties: true`.
@@ -134,8 +135,7 @@ pub enum Additional {
     Node(Interned<Node>),
 }
 
-/// A value that stands in a schema: a default, or one of an enumeration. Two are the same if they are written
-/// the same.
+/// A value in a schema: a default, or one of an enumeration. Two constants are equal if their JSON texts are.
 #[derive(Clone)]
 pub struct Constant {
     value: Value,
@@ -144,7 +144,7 @@ pub struct Constant {
     bytes: usize,
 }
 
-/// The rules for a value: what `type` and the structure do not say.
+/// The validation keywords for a value, beside `type` and the structure.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// The format of a string or a number.
@@ -191,7 +191,7 @@ pub struct Rules {
 /// structure of its own.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Nested {
-    /// The type, which only an integer or a string names here.
+    /// The type, which is allowed here only for an integer or a string.
     pub ty: Option<NodeType>,
     /// The rules.
     pub rules: Rules,
@@ -212,7 +212,7 @@ pub struct Number(pub f64);
 pub struct Bound {
     /// The number.
     pub at: Number,
-    /// Whether the number itself is outside.
+    /// Whether the number itself is excluded.
     pub exclusive: bool,
 }
 
@@ -221,7 +221,7 @@ pub struct Bound {
 pub struct Expression {
     /// The expression.
     pub rule: Text,
-    /// The message where it is false.
+    /// The message if the expression is false.
     pub message: Text,
     /// An expression that makes the message.
     pub message_expression: Text,
@@ -229,7 +229,7 @@ pub struct Expression {
     pub reason: Text,
     /// The field that the error names, relative to the value.
     pub field_path: Text,
-    /// Whether the value before may be missing.
+    /// Whether the old value may be absent: `optionalOldSelf`.
     pub optional_old_self: Option<bool>,
 }
 
@@ -239,12 +239,12 @@ impl Node {
         self.properties.get(self.position(name)?).map(|(_, node)| node)
     }
 
-    /// The place of a field in `properties`.
+    /// The index of a field in `properties`.
     fn position(&self, name: &str) -> Option<usize> {
         self.properties.binary_search_by(|(key, _)| key.as_str().cmp(name)).ok()
     }
 
-    /// What the value of a key has to be; nothing is said of a key that is neither a field nor covered by
+    /// The schema of the value of a key; `None` for a key that is neither in `properties` nor covered by
     /// `additional`.
     pub fn child(&self, name: &str) -> Option<&Interned<Node>> {
         self.property(name).or(self.additional.node())
@@ -272,7 +272,7 @@ impl Constant {
         &self.value
     }
 
-    /// Its JSON, as it was written.
+    /// The JSON text of the value, as in the definition.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -1,15 +1,15 @@
 //! Patterns in RE2 syntax, as Go reads them.
 //!
-//! A pattern is read once with Go's grammar, limits and error texts, and written anew in the syntax of the
-//! crate `regex`, which matches in linear time. The crate has a larger grammar, where some of the same text
-//! means something else (`\d` is any digit of Unicode, `[a&&b]` an intersection): so nothing is handed on as
-//! it was sent. Whether repetitions are greedy does not change whether a text matches, and is left out.
+//! A pattern is parsed with Go's grammar, limits and error texts, and translated to the syntax of the crate
+//! `regex`, which matches in linear time. In the larger grammar of the crate some patterns have another
+//! meaning (`\d` is any digit of Unicode, `[a&&b]` an intersection), so no part is passed on unparsed.
+//! Whether repetitions are greedy does not change whether a text matches, and is left out.
 //!
 //! Matching takes as many steps as the pattern has, for each character, where its states are too many to be
 //! kept. The caller says whether that is too much.
 //!
-//! Patterns are compiled when a text is first matched, and kept in one bounded cache, so a definition that
-//! nobody uses costs nothing.
+//! Patterns are compiled when a text is first matched, and kept in one bounded cache, so an unused definition
+//! costs nothing.
 
 mod names;
 mod parse;
@@ -22,15 +22,15 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 const MOST_KEPT: usize = 512;
 /// The most memory that a compiled pattern takes.
 const MOST_BYTES: usize = 16 << 20;
-/// The most memory that all that are kept take together, where each counts as much as it was allowed.
+/// The most memory of all kept patterns together; each counts with the limit that it was compiled under.
 const MOST_BYTES_KEPT: usize = 128 << 20;
-/// A pattern of so many steps takes no more than that.
+/// A pattern of at most this many steps takes at most [`MOST_BYTES`].
 const KNOWN_TO_FIT: u64 = 1 << 14;
 /// The sizes that are tried for a pattern, so that small ones count little.
 const SIZES: [usize; 3] = [64 << 10, 1 << 20, MOST_BYTES];
 /// The steps of compiling a step of a pattern.
 const STEPS_TO_COMPILE: usize = 10;
-/// The steps of patterns that are as much work as one of the walk over an object.
+/// The matching steps that cost as much as one step of the walk over an object.
 const MATCHES_IN_A_STEP: usize = 16;
 /// The memory that a match may take for states that it finds on the way.
 const STATES: usize = 256 << 10;
@@ -51,15 +51,15 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How many steps a pattern has to be compiled to before it is known whether it may be used. Most patterns
-/// have none.
+/// How many steps have to be compiled before it is known whether a pattern may be used; zero for most
+/// patterns.
 pub fn steps_to_check(pattern: &str) -> u64 {
     let weight = parse::translate(pattern).map_or(0, |translated| translated.weight);
     if weight > KNOWN_TO_FIT { weight } else { 0 }
 }
 
 /// Whether a text has a part that matches a pattern. `spend` is given the steps of compiling and of matching,
-/// and says whether they are to be done; if they are not, nothing is known.
+/// and returns whether to go on; if not, the result is not known.
 pub(crate) fn matches(
     pattern: &str,
     text: &str,
@@ -108,7 +108,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the half that was not used for longest.
+    /// Drops the least recently used half.
     fn forget_half(&mut self) {
         let mut times: Vec<_> = self.patterns.values().map(|kept| kept.used).collect();
         times.sort_unstable();

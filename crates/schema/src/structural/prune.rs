@@ -1,7 +1,7 @@
-//! Pruning: what a schema does not name is taken out.
+//! Pruning: fields that a schema does not name are removed.
 //!
-//! It is one walk that does what the reference does in three: fields that the schema does not name go, then
-//! nulls where the schema allows none and has no default, then what is wrong in `kind`, `apiVersion` and
+//! One walk does what the reference does in three: it removes fields that the schema does not name, then
+//! nulls where the schema allows none and has no default, then malformed values in `kind`, `apiVersion` and
 //! `metadata` of embedded objects. Those of the object itself have types, and are left to the decoder.
 //!
 //! Nothing is copied of a tree that has nothing to prune.
@@ -25,14 +25,14 @@ pub struct Pruned {
 }
 
 impl Structural {
-    /// Takes out of an object what the schema does not name, and names it in `strict`, after what the decoder
+    /// Removes the fields that the schema does not name, and adds them to `strict`, after what the decoder
     /// found: duplicate fields first, then unknown fields of the metadata, then those of the schema, then
     /// those of the metadata of embedded objects.
     pub fn prune(&self, object: &mut Value, strict: &mut Vec<Strict>) -> Pruned {
         self.prune_with(object, strict, false)
     }
 
-    /// The same; nulls that validation refuses can stay.
+    /// Prunes like [`Structural::prune`], but may keep nulls that validation refuses.
     pub(crate) fn prune_with(
         &self,
         object: &mut Value,
@@ -67,7 +67,7 @@ impl Structural {
     }
 }
 
-/// A value that lies in a schema alone, not in an object: a default, without what its schema does not name.
+/// Prunes a value of a schema itself: a default.
 pub(super) fn pruned(value: &Value, node: &Node) -> Option<Value> {
     let mut walk = Walk {
         keeps_nulls: false,
@@ -95,8 +95,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// What becomes of a value. What the schema does not name is preserved if `preserve` or the schema says
-    /// so.
+    /// The edit of a value. Unknown fields are preserved if `preserve` is set or the schema says so.
     fn value(
         &mut self,
         value: &Value,

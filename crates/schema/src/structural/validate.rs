@@ -11,7 +11,7 @@
 //! `anyOf`, `oneOf` and `not` do not look at the old object.
 //!
 //! The time is linear in the object for a given schema, and recursion is as deep as the schema. Both together
-//! are bounded: the walk counts its steps (`work`), and gives an object up whose check would take seconds.
+//! are bounded: the walk counts its steps (`work`), and refuses an object whose check would take seconds.
 
 mod fault;
 mod same;
@@ -28,15 +28,15 @@ use same::Keyed;
 use work::Work;
 
 impl Structural {
-    /// What is wrong with an object, in the words and the order of the reference. Of a change, what was wrong
-    /// before and did not change is left out.
+    /// The errors of an object, with the messages and in the order of the reference. For an update, errors of
+    /// unchanged values are left out.
     pub fn validate(&self, new: &Map, old: Option<&Map>) -> field::List {
         let new = Value::from(new.clone());
         let old = old.map(|old| Value::from(old.clone()));
         validate(&self.root, &new, old.as_ref(), None)
     }
 
-    /// What is wrong with the status of an object, if it has one: paths begin with `status`.
+    /// The errors of the status of an object, if it has one: paths begin with `status`.
     pub fn validate_status(&self, new: &Map, old: &Map) -> field::List {
         let (Some(node), Some(new)) = (self.root.property("status"), new.get("status")) else {
             return field::List::new();
@@ -46,12 +46,12 @@ impl Structural {
 }
 
 impl Node {
-    /// What is wrong with a value at `path`.
+    /// The errors of a value at `path`.
     pub fn validate(&self, value: &Value, path: Option<&str>) -> field::List {
         validate(self, value, None, path)
     }
 
-    /// Whether it or anything within has expressions: `x-kubernetes-validations`.
+    /// Whether this node or a nested one has expressions: `x-kubernetes-validations`.
     pub fn has_expressions(&self) -> bool {
         self.rules.as_ref().is_some_and(|rules| !rules.expressions.is_empty())
             || self.properties.iter().any(|(_, node)| node.has_expressions())

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_at_once() {
+    fn invalid_json_is_refused_at_once() {
         for json in ["", "{", "[1,]", "{\"a\"}", "{} {}", "nul", &"[".repeat(2000)] {
             assert!(Writer::new(json).is_err(), "{json}");
         }

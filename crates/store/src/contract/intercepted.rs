@@ -1,4 +1,4 @@
-//! A store whose commits a test decides about.
+//! A store whose commits are handled by a test.
 
 use crate::{
     BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Revision, Store, Visitor,
@@ -6,7 +6,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A way to a store in memory that others use too. What becomes of a commit is up to a function.
+/// A store in memory that may be shared; a function decides the outcome of each commit.
 pub struct Intercepted<F> {
     memory: Arc<Memory>,
     commit: F,
@@ -16,7 +16,7 @@ impl<F> Intercepted<F>
 where
     F: Fn(&Memory, Change) -> BoxFuture<'static, Result<Committed, Error>> + Send + Sync + 'static,
 {
-    /// Leaves the commits to a function.
+    /// Has a function handle the commits.
     pub fn new(memory: Arc<Memory>, commit: F) -> Self {
         Self { memory, commit }
     }

@@ -1,10 +1,10 @@
 //! The model checker: random concurrent histories against a store, judged by a reference model.
 //!
 //! A history runs writers, followers that stop and resume, loads at current and old revisions, gets and a
-//! compactor at the same time, and notes what each was answered. Since a commit returns its revision, the
-//! order of commits is known afterwards without a search (changes that share a revision are of different
-//! keys, so their order does not matter): the model replays it, and every answer is compared with the state
-//! that the model had at the revision the answer belongs to, or at some revision within the time of the call.
+//! compactor at the same time, and notes the answer to each. Since a commit returns its revision, the order
+//! of commits is known afterwards without a search (changes that share a revision are of different keys, so
+//! their order does not matter): the model replays it, and every answer is compared with the state that the
+//! model had at the revision the answer belongs to, or at some revision within the time of the call.
 //!
 //! Everything random comes from a seed, which is part of every failure's message. The interleaving is the
 //! scheduler's, so a seed narrows a failure down, and does not always repeat it.
@@ -446,12 +446,12 @@ fn entry(name: &str, value: &Bytes, create_revision: Revision, mod_revision: Rev
     Entry { key: key(name), head, value: value.clone() }
 }
 
-fn same(told: Option<&StoredEntry>, entry: Option<&Entry>) -> bool {
-    match (told, entry) {
+fn same(notified: Option<&StoredEntry>, entry: Option<&Entry>) -> bool {
+    match (notified, entry) {
         (None, None) => true,
-        (Some(told), Some(entry)) => {
-            told.head == entry.head
-                && told.value.as_ref().is_none_or(|value| value.as_ref() == Ok(&entry.value))
+        (Some(notified), Some(entry)) => {
+            notified.head == entry.head
+                && notified.value.as_ref().is_none_or(|value| value.as_ref() == Ok(&entry.value))
         }
         _ => false,
     }

@@ -1,9 +1,9 @@
 //! A store in memory whose revisions have gaps and are shared, as those of etcd: for the contract suite, and
 //! for tests of what is built on stores.
 //!
-//! Commits that come at the same time are made together, under one revision. The next revision is some
-//! numbers later. Now and then the newest revision moves on without a change, as it does when another client
-//! writes elsewhere.
+//! Commits that arrive at the same time share one revision. The next revision is some numbers larger. Now and
+//! then the newest revision grows without a change, as when another client of etcd writes under another
+//! prefix.
 
 use crate::{
     BoxFuture, Change, Committed, Entry, Error, Follow, Follower, Health, Key, Revision, Store, Visitor,
@@ -25,7 +25,7 @@ pub struct Sparse {
 
 struct Queue {
     waiting: Vec<Waiting>,
-    /// Whether a task takes what is waiting.
+    /// Whether a task commits the waiting changes.
     is_taken: bool,
     rng: Rng,
 }
@@ -48,7 +48,7 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Commits what is waiting, and what comes meanwhile, all changes of different keys together.
+/// Commits the waiting changes, and those that arrive meanwhile; changes of different keys share a revision.
 async fn commit_waiting(memory: Arc<Memory>, queue: Arc<Mutex<Queue>>) {
     loop {
         let pauses = lock(&queue).rng.u8(..3);

@@ -1,4 +1,5 @@
-//! Long scans on several threads: each reads its share of the parts ahead, and everything comes out in order.
+//! Long scans on several threads: each thread reads its share of the parts ahead, and the items are visited
+//! in order.
 
 use std::{
     num::NonZero,
@@ -7,12 +8,14 @@ use std::{
     thread,
 };
 
-/// More threads than this read no faster: what takes the results is one thread.
+/// More threads than this read no faster, because one thread visits the items.
 const MAX_THREADS: usize = 4;
 
-/// What a thread hands over at a time, and how often before it waits.
+/// The most items that a thread hands over at a time.
 const ITEMS: usize = 128;
+/// The most bytes that a thread hands over at a time.
 const BYTES: usize = 1 << 20;
+/// How many times a thread hands over items before it waits for the visitor.
 const HANDED_OVER: usize = 4;
 
 /// Where the reader of a part puts what it finds.
@@ -25,7 +28,7 @@ impl<T> Sink<'_, T> {
     }
 }
 
-/// Items of one part; the last of it may be empty.
+/// Some items of one part; the last batch of a part may be empty.
 struct Handed<T> {
     items: Vec<T>,
     last: bool,
@@ -90,7 +93,7 @@ fn hand_over<P, T>(part: &P, read: impl Fn(&P, Sink<'_, T>), to: &SyncSender<Han
     send(to, Handed { items, last: true })
 }
 
-/// Fails when the receiver is gone, which is how it says that it wants no more.
+/// Sends a batch; breaks when the receiver was dropped because it wants no more.
 fn send<T>(to: &SyncSender<Handed<T>>, handed: Handed<T>) -> ControlFlow<()> {
     to.send(handed).map_or(ControlFlow::Break(()), ControlFlow::Continue)
 }
@@ -98,7 +101,7 @@ fn send<T>(to: &SyncSender<Handed<T>>, handed: Handed<T>) -> ControlFlow<()> {
 /// Takes one part from the thread that reads it.
 fn take<T>(from: &Receiver<Handed<T>>, visit: &mut impl FnMut(T) -> ControlFlow<()>) -> ControlFlow<()> {
     loop {
-        // A thread that panicked takes the scope with it.
+        // A panic of the thread also ends the scope of threads.
         let Ok(Handed { items, last }) = from.recv() else { return ControlFlow::Break(()) };
         items.into_iter().try_for_each(&mut *visit)?;
         if last {
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn one_part_is_read_here() {
+    fn single_part_is_read_on_the_calling_thread() {
         let here = thread::current().id();
         in_order(
             &[()],

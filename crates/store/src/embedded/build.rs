@@ -39,7 +39,7 @@ impl Builder {
         Ok(Self { path: path.into(), engine, rows: Rows::default() })
     }
 
-    /// Goes on with an engine at `path` that a builder has left.
+    /// Continues with an engine at `path` that an earlier builder left unfinished.
     pub(super) fn over(path: &Path, engine: Engine) -> Self {
         Self { path: path.into(), engine, rows: Rows::default() }
     }

@@ -2,8 +2,9 @@
 //!
 //! 1. While a store is open its clock goes on evenly from the time that the system had when it was opened:
 //!    setting the clock of the system neither ends history nor keeps it for longer.
-//! 2. A tick that is later than that time was stored while the clock was ahead, and counts as one of that
-//!    time. So history is kept for the retention time after an open at most, whatever the clock said before.
+//! 2. A stored tick that is later than the time of the open was written while the clock was ahead, and counts
+//!    as a tick of the time of the open. So history is kept for at most the retention time after an open,
+//!    whatever the clock said before.
 
 use super::{engine::View, layout};
 use crate::Revision;
@@ -58,7 +59,8 @@ impl Clock {
         self.opened.saturating_add(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// The tick that a batch starting with revision `first` should store, if the last one is long enough ago.
+    /// The tick that a batch starting with revision `first` should store, if an interval has passed since the
+    /// last tick.
     pub(super) fn due(&self, first: Revision, now: u64, interval: Duration) -> Option<Tick> {
         let interval = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
         match self.ticks.back() {

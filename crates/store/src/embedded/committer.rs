@@ -2,15 +2,15 @@
 //!
 //! It takes every change that is waiting, judges each against the heads and the changes before it, writes all
 //! of them as one batch with one sync, and only then makes them visible and answers. A refused change is
-//! answered with its batch too, because what refused it may be a change of that very batch, which is not
+//! answered with its batch too: the change that it conflicts with may be in the same batch, and is not
 //! durable before the sync.
 //!
 //! When a write fails, nothing of its batch is acknowledged, every writer in it gets an error with an unknown
 //! outcome, and the store takes no writes until [`recovery`](super::recovery) has made the engine usable
-//! again. A write counts only if the journal is still where it was opened.
+//! again. A write is acknowledged only if the journal is still at the path where it was opened.
 //!
-//! A panic, maybe in the middle of a batch, is such a failure too: the thread is run again, and what is on
-//! disk counts.
+//! A panic, maybe in the middle of a batch, is such a failure too: the thread is run again, and starts from
+//! the state on disk.
 //!
 //! When the disk is full, the [`reserve`](super::reserve) is released, and only deletes and the removal of
 //! expired history are written until it can be made again.
@@ -43,16 +43,16 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// A batch takes no further change past this many bytes.
+/// A batch with this many bytes takes no further change.
 const BATCH_BYTES: usize = 4 << 20;
-/// A batch takes no more changes, accepted or refused.
+/// The most changes in a batch, accepted or refused.
 const BATCH_CHANGES: usize = 4096;
 /// The first and the longest pause between attempts to recover.
 const RETRY: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// A journal that takes up so much is worth replacing when it holds nothing any more.
+/// An empty journal whose file is at least this long is replaced.
 pub(super) const LONG_JOURNAL: u64 = 2 << 20;
-/// The room beside the reserve that it takes to accept all writes again.
+/// The free space beside the reserve that is required before all writes are accepted again.
 const HEADROOM: u64 = 4 << 20;
 
 /// What the committer is asked to do.
@@ -63,7 +63,7 @@ pub(super) enum Command {
     Compact { to: Revision, reply: oneshot::Sender<Result<(), Error>> },
     /// Remove rows that history no longer needs, up to a revision.
     Sweep { removals: Vec<Vec<u8>>, swept: Revision, done: Sender<()> },
-    /// Look whether the files are in their place, and whether a full disk has room again.
+    /// Check whether the files are at their paths, and whether a full disk has room again.
     Check { done: Sender<()> },
     /// Give back the space of the journal, and of the files that merging has replaced.
     Release { done: Sender<()> },
@@ -84,7 +84,7 @@ pub(super) struct Committer {
     pub(super) condition: Condition,
     /// About how many bytes a flush would write.
     pub(super) unflushed: u64,
-    /// A command that was taken while a batch was collected, and comes after it.
+    /// A command that was received while a batch was collected; it is run after the batch.
     pub(super) carried: Option<Command>,
     pub(super) has_run: bool,
 }
@@ -96,7 +96,7 @@ pub(super) enum Condition {
     Working,
     /// The reserve is released: deletes and reclaiming, of which deletes may write this many bytes more.
     Full { left: u64 },
-    /// Nothing, before the engine was opened again.
+    /// Nothing, until the engine was opened again.
     Broken,
 }
 
@@ -107,7 +107,7 @@ struct Pending {
 }
 
 enum Verdict {
-    /// With the key if the value of the previous entry has to be read.
+    /// The precondition holds. Has the key if the value of the previous entry has to be read.
     Accepted {
         outcome: Committed,
         wanted: Option<Key>,
@@ -261,7 +261,7 @@ impl Committer {
         }
     }
 
-    /// Refuses all but deletes, and those that there is no room for.
+    /// Refuses changes other than deletes, and deletes for which there is no room.
     fn admit_while_full(&mut self, waiting: Vec<(Change, Reply)>, left: u64) -> Vec<(Change, Reply)> {
         let mut left = left;
         let mut admitted = Vec::new();
@@ -291,8 +291,8 @@ impl Committer {
         }
     }
 
-    /// The engine keeps replaced files for readers of the time before the last write, and looks at them when
-    /// it flushes: so there has to be another write, which changes nothing.
+    /// The engine keeps replaced files for readers of older states, and removes them when it flushes after a
+    /// write: so one more write is made, which changes nothing.
     fn release(&mut self) {
         let mut rows = Rows::default();
         rows.put(layout::STATE.into(), layout::state_row(&self.shared.reach()));
@@ -429,7 +429,7 @@ impl Committer {
         error
     }
 
-    /// Why the engine has stopped, if the disk is the reason: a flush may have found no room.
+    /// Checks whether the disk is why the engine has stopped: a flush may have found no room.
     fn probe(&mut self) -> io::Result<()> {
         recovery::probe(&self.shared)?;
         let before = self.reserve.len();
@@ -475,7 +475,7 @@ impl Committer {
         }
     }
 
-    /// Goes on with an engine that was opened again.
+    /// Continues with an engine that was opened again.
     fn resume(&mut self) {
         let engine = self.shared.engine.read().unwrap_or_else(PoisonError::into_inner);
         self.unflushed = engine.as_ref().map(Engine::unflushed).unwrap_or_default();
@@ -486,7 +486,7 @@ impl Committer {
         self.restore_reserve();
     }
 
-    /// Answers a command while writes fail.
+    /// Refuses a command while writes fail.
     fn turn_away(&self, command: Command) -> Flow {
         match command {
             Command::Commit { reply, .. } => {
@@ -509,7 +509,7 @@ impl Committer {
         }
     }
 
-    /// Makes visible what a failed write left on disk after all.
+    /// Makes the changes of a failed write visible that reached the disk nevertheless.
     fn adopt(&self, survivors: Vec<Event>) {
         let overlay = survivors.iter().map(|event| {
             let head = (event.kind == ChangeKind::Put).then_some(event.head);

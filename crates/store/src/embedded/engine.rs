@@ -54,8 +54,8 @@ const MAX_SEALED: usize = 2;
 const MAX_L0: usize = 18;
 const WAIT: Duration = Duration::from_millis(2);
 
-/// Without these, fjall would make new ones, or take rows for garbage. The keyspaces are fjall's own and
-/// `rows`.
+/// The files of a database. If one is missing, fjall would make a new one, or take rows for garbage. The
+/// keyspaces are fjall's own and `rows`.
 const PARTS: &[&str] = &[
     "version",
     "keyspaces/0/current",
@@ -98,7 +98,7 @@ pub(super) struct Rows {
 pub(super) enum Durability {
     /// On disk.
     Synced,
-    /// Whenever: losing it is harmless.
+    /// At any later time: losing the write is harmless.
     Lazy,
 }
 
@@ -109,7 +109,7 @@ pub(super) enum ReadError {
     Damaged(String),
     /// A file is not there.
     Missing(String),
-    /// The disk does not answer.
+    /// Reading failed.
     Io(io::Error),
 }
 
@@ -222,7 +222,7 @@ impl Engine {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        // fjall may have started another.
+        // fjall may have started another journal.
         match OpenJournal::newest(&self.path) {
             Ok(newest) if journal::is_later(&newest.path, &journal.path) => {
                 *journal = newest;
@@ -281,8 +281,8 @@ impl Engine {
         self.unflushed() == 0 && self.database.journal_count() == 1
     }
 
-    /// Closes an engine that [is flushed](Self::is_flushed), and removes its journal. The next one to open it
-    /// starts another.
+    /// Closes an engine that [is flushed](Self::is_flushed), and removes its journal. The next open starts
+    /// another journal.
     pub(super) fn close_without_journal(self) -> io::Result<()> {
         let path = self.path.clone();
         private().create(true).truncate(true).open(path.join(FLUSHED))?.sync_all()?;
@@ -344,13 +344,13 @@ pub(super) fn missing_beside_journal(path: &Path) -> io::Result<Option<String>> 
     Ok(None)
 }
 
-/// Whether the journal of a database at `path` is there, or may be missing.
+/// Whether the journal of a database at `path` exists, or may be missing.
 pub(super) fn has_journal(path: &Path) -> io::Result<bool> {
     Ok(path.join(FLUSHED).try_exists()? || journal::newest(path)?.is_some())
 }
 
-/// Makes a database of the tables of another, without its journals. What does not change is linked where that
-/// can be done.
+/// Makes a database from the tables of another one, without its journals. Files that are never written again
+/// are hard links where the file system supports them.
 pub(super) fn copy_tables(from: &Path, to: &Path) -> io::Result<()> {
     copy_folder(from, to, &|path| match path.extension() {
         Some(extension) if extension == "jnl" => Copied::Not,
@@ -458,7 +458,7 @@ pub(super) struct Found {
 
 impl Versions {
     /// The next version that is wanted by its key and revision. An error here ends the scan, and means that
-    /// keys are unreadable; an error inside of [`Found`] is a matter of that version.
+    /// keys are unreadable; an error inside of [`Found`] concerns that version only.
     pub(super) fn next(
         &mut self,
         mut want: impl FnMut(&[u8], Revision) -> bool,

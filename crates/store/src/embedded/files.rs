@@ -9,12 +9,12 @@
 //! restoring   present while the store is made from a backup or another store, and says which: the rest is incomplete
 //! db/         the storage engine
 //! db.rebuild/ a copy without damaged rows, on its way to becoming db/
-//! db.damaged/ what it replaces
+//! db.damaged/ the damaged engine that db.rebuild/ replaces
 //! db.salvage/ the tables of db/ while a salvage reads them
 //! ```
 //!
-//! 1. Nothing is made where something is. A store is made in a directory without any of these names, or with
-//!    `creating`; whatever else is incomplete is refused.
+//! 1. A new store never replaces existing files. A store is made in a directory without any of these names,
+//!    or with `creating`; any other incomplete directory is refused.
 //! 2. `creating` is gone before the first change is acknowledged.
 //! 3. Everything is made for its owner alone.
 
@@ -64,13 +64,13 @@ pub(super) struct Directory {
 /// What an existing directory holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Contents {
-    /// Nothing that was ever used.
+    /// No store, or one that was never used.
     Nothing,
     /// A complete store.
     Store,
 }
 
-/// Which file it is that has a name: the number of its device and its own.
+/// The identity of a file: the numbers of its device and its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     device: u64,
@@ -120,7 +120,7 @@ impl Directory {
     /// Makes the directory if need be, and locks it until [`Directory::unlock`] or the end of the value.
     pub(super) fn lock(path: &Path) -> Result<Self, Error> {
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::read)?;
-        // If the directory belongs to somebody else, that owner decides who may look into it.
+        // If the directory belongs to another user, that user decides who may read it.
         fs::set_permissions(path, Permissions::from_mode(0o700)).ok();
         let lock = private().create(true).truncate(false).open(path.join("lock")).map_err(Error::read)?;
         let place = Place::of(&lock.metadata().map_err(Error::read)?);
@@ -131,12 +131,12 @@ impl Directory {
         }
     }
 
-    /// Lets another process have the directory.
+    /// Releases the lock of the directory.
     pub(super) fn unlock(&self) {
         self.lock.unlock().ok();
     }
 
-    /// Fails if the directory is not at its path any more.
+    /// Fails if another directory, or none, is at the path now.
     pub(super) fn check_place(&self) -> io::Result<()> {
         match fs::metadata(self.path.join("lock")) {
             Ok(found) if Place::of(&found) == self.place => Ok(()),
@@ -166,7 +166,7 @@ impl Directory {
         self.path.join("db.damaged")
     }
 
-    /// Tells whether there is a store, after finishing or undoing what a crash left half done.
+    /// Returns whether there is a store, after finishing or undoing an operation that a crash interrupted.
     pub(super) fn settle(&self) -> Result<Contents, Error> {
         if self.exists("restoring")? {
             return Err(self.unusable(Damage::Unfinished));
@@ -188,7 +188,7 @@ impl Directory {
         Ok(Contents::Store)
     }
 
-    /// Looks whether there is a store that a salvage can read: its journal and its watermark may be missing.
+    /// Checks that there is a store that a salvage can read: its journal and its watermark may be missing.
     pub(super) fn settle_damaged(&self) -> Result<(), Error> {
         if self.exists("restoring")? {
             return Err(self.unusable(Damage::Unfinished));
@@ -220,7 +220,7 @@ impl Directory {
         to.parent().map_or(Ok(()), sync_dir)
     }
 
-    /// While a rebuilt engine is swapped in, both it and the damaged one are there.
+    /// Finishes a swap that a crash interrupted: both the rebuilt engine and the damaged one may exist.
     fn settle_rebuild(&self) -> io::Result<()> {
         let (rebuilt, damaged) = (self.rebuilt_engine(), self.damaged_engine());
         if !self.engine().try_exists()? {
@@ -235,8 +235,8 @@ impl Directory {
         remove_dir(&damaged)
     }
 
-    /// A crash before the format was written leaves a store that never acknowledged anything, and the mark of
-    /// that.
+    /// Examines a directory without `format`. A crash before the format was written leaves `creating`, and a
+    /// store that never acknowledged a change.
     fn settle_without_format(&self) -> Result<Contents, Error> {
         if self.exists("creating")? {
             if self.exists("watermark")? && Watermark::open(self)?.read()? > Revision::ZERO {
@@ -321,7 +321,7 @@ impl Directory {
         sync_dir(&self.path)
     }
 
-    /// Has the next restore start over, whatever its source is.
+    /// Makes the next restore start over, whatever its source is.
     pub(super) fn forget_source(&self) -> Result<(), Error> {
         self.mark_restoring("").map_err(Error::read)
     }
@@ -359,7 +359,7 @@ impl Directory {
         })
     }
 
-    /// Tries whether the disk takes writes.
+    /// Checks whether the disk takes writes.
     pub(super) fn probe(&self) -> io::Result<()> {
         let path = self.path.join("probe");
         let probe = || {
@@ -390,7 +390,7 @@ impl Directory {
         self.path.join(name).try_exists().map_err(Error::read)
     }
 
-    /// What the engine could not read, as an error of the store.
+    /// Turns a read error of the engine into an error of the store.
     pub(super) fn unreadable(&self, error: ReadError) -> Error {
         match error {
             ReadError::Damaged(what) => self.unusable(Damage::Engine(what)),
@@ -475,15 +475,15 @@ fn copy_sparse(from: &mut File, to: &mut File) -> io::Result<()> {
 /// How a file gets into the copy of its folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copied {
-    /// As the same file, where the file system can do that.
+    /// As a hard link, where the file system supports it.
     Linked,
-    /// As another file.
+    /// As a copy.
     Anew,
     /// Not at all.
     Not,
 }
 
-/// Copies a folder to a place where nothing is.
+/// Copies a folder to a path that does not exist.
 pub(super) fn copy_folder(from: &Path, to: &Path, how: &dyn Fn(&Path) -> Copied) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(to)?;
     for entry in fs::read_dir(from)? {

@@ -20,12 +20,12 @@ pub struct Filling {
     present: Heads,
     /// The revisions of what was added: the log has one change for each.
     revisions: HashSet<Revision>,
-    /// Entries whose revision another one has, as it can be in etcd. They get revisions of their own at the
-    /// end.
+    /// Entries that share a revision with another entry, as etcd allows. They get revisions of their own at
+    /// the end.
     colliding: Vec<Entry>,
 }
 
-/// A store that has all its entries, and is still refused as one.
+/// A store that has all its entries, and whose directory is still refused as a store.
 pub struct Filled {
     directory: Directory,
     revision: Revision,
@@ -37,8 +37,9 @@ impl Filling {
         files::restoring(path).map_err(Error::read)
     }
 
-    /// Begins in an empty or missing directory; or goes on, if an earlier filling from the same `source` was
-    /// interrupted there. The source names a state that does not change: the same entries, at one revision.
+    /// Begins in an empty or missing directory; or continues, if an earlier filling from the same `source`
+    /// was interrupted there. The source names a state that does not change: the same entries, at one
+    /// revision.
     pub fn begin(path: &Path, source: &str) -> Result<Self, Error> {
         let directory = Directory::lock(path)?;
         if directory.restoring()?.as_deref() == Some(source)
@@ -57,13 +58,13 @@ impl Filling {
         Self { directory, builder, present, revisions: HashSet::new(), colliding: Vec::new() }
     }
 
-    /// How many entries an earlier filling has left.
+    /// How many entries an earlier filling has written.
     #[must_use]
     pub fn present(&self) -> usize {
         self.present.keys(b"").count()
     }
 
-    /// Adds an entry, unless it is there.
+    /// Adds an entry, unless the store has it already.
     pub fn add(&mut self, entry: Entry) -> Result<(), Error> {
         if !self.revisions.insert(entry.head.mod_revision) {
             self.colliding.push(entry);
@@ -99,7 +100,7 @@ impl Filled {
         self.revision
     }
 
-    /// Visits every entry in key order, as it can be read.
+    /// Visits every entry in key order.
     pub fn load(&self, visit: &mut Visitor<'_>) -> Result<(), Error> {
         let unreadable = |error| self.directory.unreadable(error);
         let engine = Engine::open(&self.directory.engine()).map_err(unreadable)?;
@@ -116,13 +117,13 @@ impl Filled {
         Ok(())
     }
 
-    /// Makes a store of it.
+    /// Marks the store as complete.
     pub fn complete(self) -> Result<(), Error> {
         Watermark::create(&self.directory, self.revision)?;
         self.directory.end_restore()
     }
 
-    /// Leaves it as it is, so that the next filling starts over.
+    /// Leaves the store incomplete, so that the next filling starts over.
     pub fn reject(self) -> Result<(), Error> {
         self.directory.forget_source()
     }

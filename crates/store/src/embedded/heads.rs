@@ -12,8 +12,9 @@ use std::{
     ops::{Bound, ControlFlow},
 };
 
-/// In how many parts the log is read before and after what is compacted, and the least changes that one has.
+/// In how many parts the log is read, before and after the compacted revision.
 const PARTS: u64 = 32;
+/// The least number of changes in a part.
 const LEAST_PART: u64 = 4096;
 
 /// Keys and heads without values.

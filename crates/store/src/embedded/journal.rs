@@ -1,10 +1,10 @@
-//! The engine's journal, as far as this store has to understand it to mend it.
+//! The engine's journal, as far as this store has to understand it to repair it.
 //!
 //! fjall drops what follows the last readable record of a journal, but refuses to open at all when a record
-//! has the right shape and the wrong checksum. That is too much for the last one: after a power failure its
-//! pages may have arrived out of order, and if it was never acknowledged, it is to be dropped. And one
-//! flipped bit in any other should cost one object, not all: the rows inside of a record have checksums of
-//! their own. [`salvage`](super::salvage) reads on past damage, with what is here.
+//! has the right shape and the wrong checksum. For the last record that is too strict: after a power failure
+//! its pages may have reached the disk out of order, and a record that was never acknowledged can be dropped.
+//! A flipped bit in any other record should cost one object, not the store: the rows inside of a record have
+//! checksums of their own. [`salvage`](super::salvage) reads on past damage, with what is here.
 //!
 //! ```text
 //! batch   1u8  items u32  number u64
@@ -39,13 +39,12 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// Larger items are taken for damage.
 const MAX_ITEM: usize = 64 << 20;
 
-/// What was done to a journal.
+/// How a journal was repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mended {
     /// The last record was torn and not acknowledged, and is cut off.
     Cut,
-    /// Records were given the checksums they should have for what they hold now. Their rows have to be
-    /// checked one by one.
+    /// Records got new checksums for their current contents. Their rows have to be checked one by one.
     Resealed,
 }
 
@@ -60,7 +59,7 @@ struct Broken {
     newest: Revision,
 }
 
-/// Mends the journals in the engine's directory; `None` if nothing is wrong with them that could be mended.
+/// Repairs the journals in the engine's directory; `None` if they have no damage that can be repaired.
 pub(super) fn mend(engine: &Path, acknowledged: Revision) -> io::Result<Option<Mended>> {
     let mut mended = None;
     let journals = all(engine)?;
@@ -116,7 +115,7 @@ fn number(journal: &Path) -> Option<u64> {
 
 /// How the journals of an engine end.
 pub(super) enum End {
-    /// As they should; or with a record that was being written, and that the engine cuts off.
+    /// With a whole record; or with a record that was being written, and that the engine cuts off.
     Usual(Uncut),
     /// With damage that is followed by changes that were acknowledged. The engine would cut them off.
     Early {
@@ -145,7 +144,7 @@ impl Uncut {
     }
 }
 
-/// Looks how the journals of an engine end, before it is opened.
+/// Examines how the journals of an engine end, before the engine is opened.
 pub(super) fn end(engine: &Path, acknowledged: Revision) -> io::Result<End> {
     let (mut uncut, mut newest) = (Uncut::default(), Revision::ZERO);
     for path in all(engine)? {

@@ -1,4 +1,4 @@
-//! The seam where commits meet the disk.
+//! The interface between commits and the disk.
 
 use std::{fmt, io};
 

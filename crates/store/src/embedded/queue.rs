@@ -20,8 +20,8 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// So long the committer may take for what it has begun while changes wait, before the store says that it
-/// does not work.
+/// How long the committer may take for what it has begun while changes wait, before the health of the store
+/// is failing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A queue without commands.
@@ -47,7 +47,7 @@ struct State {
     /// Since when the committer has finished nothing, although there are changes to commit.
     unfinished_since: Option<Instant>,
     senders: usize,
-    /// Whether nobody receives any more.
+    /// Whether the receiver was dropped.
     is_closed: bool,
 }
 
@@ -122,7 +122,7 @@ impl Sender {
         self.0.unanswered()
     }
 
-    /// Has a change wait for the committer.
+    /// Queues a change for the committer.
     pub(super) fn commit(&self, change: Change) -> Result<Commit, Error> {
         let (reply, answer) = oneshot::channel();
         let mut state = self.0.lock();
@@ -218,7 +218,7 @@ impl Receiver {
         self.0.lock().pop()
     }
 
-    /// Says that all that was taken is answered.
+    /// Notes that all changes that were taken are answered.
     pub(super) fn finished(&self) {
         let mut state = self.0.lock();
         state.begun = 0;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_withdrawn_or_taken_is_counted_out() {
+    fn withdrawn_and_taken_changes_are_counted_out() {
         let (sender, receiver) = queue();
         let waiting: Vec<_> = (0..63).map(|_| sender.commit(change("a")).unwrap()).collect();
         assert!(matches!(sender.commit(change("a")), Err(Error::Busy { changes: 63, .. })));

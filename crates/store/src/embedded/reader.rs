@@ -65,7 +65,7 @@ pub(super) fn run(shared: &Shared, jobs: &Receiver<Job>) {
     }
 }
 
-/// The way to the reading thread.
+/// Sends jobs to the reading thread.
 pub(super) struct Reading {
     jobs: Sender<Job>,
     is_closed: Arc<AtomicBool>,
@@ -76,7 +76,7 @@ impl Reading {
         Arc::new(Self { jobs, is_closed: Arc::default() })
     }
 
-    /// Has the thread end once it has done all jobs so far.
+    /// Ends the thread after all jobs sent so far.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.jobs.send(Job::Close).ok();

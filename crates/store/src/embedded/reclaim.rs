@@ -1,10 +1,10 @@
-//! The reclaiming thread: gives up history past its time, removes what it alone kept, and has the engine give
-//! back the space, in small steps, also when nothing is written any more.
+//! The reclaiming thread: expires history, removes the versions that only history needed, and makes the
+//! engine free the space, in small steps, also when nothing is written any more.
 //!
 //! A step reads a few rows of the log and hands their removals to the committer, which writes them between
-//! commits and without a sync: a commit waits for at most one step. The engine has the removed rows, and the
-//! values of them, until it merges its files. It does so by itself only after many writes, so this thread
-//! asks for it when enough can be gained ([`Ledger::is_due`]).
+//! commits and without a sync: a commit waits for at most one step. The engine keeps removed rows and their
+//! values until it merges its files. By itself it merges only after many writes, so this thread requests a
+//! merge when enough space can be freed ([`Ledger::is_due`]).
 //!
 //! A step waits for the reading thread to finish what it was asked before: an answer to a writer may still
 //! need the value that its own change superseded. Such a request is made before `compacted` can pass that
@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const WORTH: Worth = Worth { bytes: 4 << 20, part: 4 };
 const WORTH_WHEN_QUIET: Worth = Worth { bytes: 1 << 20, part: 16 };
 const WORTH_WHEN_FULL: Worth = Worth { bytes: 1, part: 64 };
-/// The store is not written to if this is all that comes in this time.
+/// The store counts as idle if at most [`FEW`] bytes are written in the time [`QUIET`].
 const FEW: u64 = 256 << 10;
 const QUIET: Duration = Duration::from_secs(2);
 /// The pause after a merge that failed.
@@ -78,7 +78,7 @@ pub(super) fn run(reclaimer: &Reclaimer, wake: &Receiver<()>) {
     }
 }
 
-/// Has the engine give back the space of what was removed, if that is worth it.
+/// Makes the engine free the space of removed rows, if there is enough of it.
 fn give_back(reclaimer: &Reclaimer, ledger: &mut Ledger) {
     let shared = &reclaimer.shared;
     let Some(sizes) = reclaimer.with_engine(|engine| Sizes::of(engine, shared.is_full())) else { return };
@@ -88,7 +88,7 @@ fn give_back(reclaimer: &Reclaimer, ledger: &mut Ledger) {
     if due == Due::Nothing {
         return;
     }
-    // An error of the engine is for the committer to meet, which can mend it.
+    // An error of the engine is left to the committer, which can recover.
     reclaimer.with_engine(|engine| engine.flush().is_ok());
     reclaimer.ask(|done| Command::Release { done });
     if due == Due::Merge {
@@ -108,7 +108,7 @@ fn give_back(reclaimer: &Reclaimer, ledger: &mut Ledger) {
     }
 }
 
-/// Merges until no file of values has much that is dead; `None` if the engine is gone.
+/// Merges until no file of values has many dead bytes; `None` if the engine is closed.
 fn merge(reclaimer: &Reclaimer) -> Option<Result<(), ReadError>> {
     for _ in 0..MERGES {
         if let Err(error) = reclaimer.with_engine(Engine::merge)? {
@@ -128,8 +128,8 @@ impl Reclaimer {
         self.shared.engine.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
     }
 
-    /// Waits until the committer has done something. The engine must not be held: the committer may have to
-    /// replace it.
+    /// Sends a command to the committer and waits until it is done. The caller must not hold the engine: the
+    /// committer may have to replace it.
     fn ask(&self, command: impl FnOnce(mpsc::Sender<()>) -> Command) {
         let (done, finished) = mpsc::channel();
         if self.commands.send(command(done)).is_ok() {
@@ -170,7 +170,7 @@ enum Due {
     Nothing,
     /// Flush, and replace the journal.
     Flush,
-    /// That, and merge.
+    /// Flush, replace the journal, and merge.
     Merge,
 }
 
@@ -180,7 +180,7 @@ struct Ledger {
     marks: VecDeque<Mark>,
     /// The bytes that the last merge could give back.
     merged: u64,
-    /// The bytes written when it was last seen that many came.
+    /// The total of written bytes when the store was last seen busy.
     busy: u64,
     busy_at: Instant,
     failed_at: Option<Instant>,
@@ -211,7 +211,7 @@ impl Ledger {
         }
     }
 
-    /// What is due when everything up to a revision is removed.
+    /// The work that is due when superseded versions up to a revision are removed.
     fn is_due(&self, swept: Revision, sizes: Sizes, now: Instant) -> Due {
         let is_quiet = now.saturating_duration_since(self.busy_at) >= QUIET;
         let worth = match (sizes.is_full, is_quiet) {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_store_took_up_when_it_was_opened_may_be_dead_once_its_history_is() {
+    fn bytes_of_an_opened_store_may_be_dead_once_its_history_is() {
         let ledger = Ledger::new(Revision(10), 100 << 20);
         let now = Instant::now();
         let sizes = Sizes { used: 100 << 20, ..NOTHING_MUCH };

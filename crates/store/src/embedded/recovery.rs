@@ -1,7 +1,7 @@
-//! Getting back to work after the disk or the engine has failed.
+//! Recovery after the disk or the engine has failed.
 //!
 //! The engine stops for good after a failed write, so it is closed and opened again once the disk takes
-//! writes. What counts then is what is on disk: a write that failed may have survived, and is made visible
+//! writes. The state on disk is then the truth: a write that failed may have survived, and is made visible
 //! (guarantee 3 holds, because opening the engine syncs the journal, and one whose sync had failed is written
 //! anew first). If the engine stopped because its background work met damaged rows, opening it again would
 //! not help: it is rebuilt from the rows that can be read. Heads are known in memory, so an entry whose value
@@ -19,7 +19,7 @@ use std::{
     sync::{PoisonError, TryLockError},
 };
 
-/// Tries whether the disk takes writes again.
+/// Checks whether the disk takes writes again.
 pub(super) fn probe(shared: &Shared) -> io::Result<()> {
     shared.options.media.write(1 << 20)?;
     shared.options.media.sync()?;
@@ -29,13 +29,13 @@ pub(super) fn probe(shared: &Shared) -> io::Result<()> {
 /// What the last failure says about the newest journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Journal {
-    /// What the system says was written can be synced.
+    /// Written pages can be synced.
     Sound,
-    /// A sync failed: the system may show what never reached the disk, and call it clean.
+    /// A sync failed: the system may hold pages that never reached the disk, and take them for clean.
     Suspect,
 }
 
-/// Makes the engine usable, and returns the changes beyond the announced revision that are on disk after all.
+/// Makes the engine usable, and returns the changes after the announced revision that reached the disk.
 pub(super) fn attempt(shared: &Shared, journal: Journal) -> Result<Vec<Event>, Error> {
     let in_place = shared.directory.check_place();
     in_place.and_then(|()| probe(shared)).map_err(|error| Error::io(error, Fate::NotWritten))?;
@@ -51,7 +51,7 @@ pub(super) fn attempt(shared: &Shared, journal: Journal) -> Result<Vec<Event>, E
         let rewritten = shared.directory.rewrite_journal();
         reopened = reopen(shared)?;
         if let Err(error) = rewritten {
-            // Reads can go on; the survivors stay out of sight until the journal could be written.
+            // Reads can go on; the surviving changes stay invisible until the journal could be written.
             *slot = Some(reopened.engine);
             return Err(Error::read(error));
         }
@@ -62,8 +62,8 @@ pub(super) fn attempt(shared: &Shared, journal: Journal) -> Result<Vec<Event>, E
     Ok(reopened.survivors)
 }
 
-/// Starts another journal in the place of one that holds nothing any more, unless the engine is in use. Only
-/// the committer may do that: nothing is written meanwhile.
+/// Replaces a journal that holds nothing any more, unless the engine is in use. Only the committer may call
+/// this, so that nothing is written meanwhile.
 pub(super) fn replace_journal(shared: &Shared) -> io::Result<()> {
     let mut slot = match shared.engine.try_write() {
         Ok(slot) => slot,

@@ -1,17 +1,16 @@
-//! Space on the disk that is set aside while there is some, so that deletes and reclaiming go on when nothing
-//! else can.
+//! Disk space that is set aside, so that deletes and reclaiming go on when the disk is full.
 //!
-//! It is a file without contents whose blocks are allocated. It covers what it takes to give space back: a
-//! flush of what is in memory, and a merge of the tables. The committer grows it before it writes what makes
-//! it too small, so a disk that fills up is noticed while there is still room, and released when the disk is
-//! full.
+//! The reserve is a file without contents whose blocks are allocated. It covers the space that freeing space
+//! needs: a flush of the rows in memory, and a merge of the tables. The committer grows the reserve before a
+//! write that makes it too small, so a disk that fills up is noticed while there is still room, and releases
+//! the reserve when the disk is full.
 
 use super::{files::Directory, media::Media};
 use crate::backup::private;
 use nix::fcntl::posix_fallocate;
 use std::{fs::File, io};
 
-/// What is set aside at least.
+/// The least size of the reserve.
 const BASE: u64 = 1 << 20;
 /// The most that is set aside for merging.
 const MOST_FOR_MERGING: u64 = 64 << 20;

@@ -1,13 +1,12 @@
 //! Saves what can be read of a store that cannot be opened, because its journal is damaged or missing.
 //!
-//! 1. Nothing is changed before [`Salvage::write`]; what the damaged store has is kept then, in a directory
-//!    of its own.
+//! 1. Nothing is changed before [`Salvage::write`], which keeps the damaged store in a directory of its own.
 //! 2. Every row whose checksum is right is saved: those of the tables, those of whole records of the journal,
 //!    also after damage, and those inside of damaged records.
-//! 3. What is lost is said: revisions of which nothing is left, and keys whose value is lost. Such a key
-//!    stays, and is reported as corrupt until it is written again or deleted.
-//! 4. No revision is given out twice. The store goes on a good way after the newest one that was acknowledged
-//!    or found, and history starts there: whoever has seen an older revision starts over.
+//! 3. The report names what is lost: revisions of which nothing is left, and keys whose value is lost. Such a
+//!    key stays, and is reported as corrupt until it is written again or deleted.
+//! 4. No revision is used twice. The store continues [`REVISIONS`] after the newest revision that was
+//!    acknowledged or found, and history starts there: a watcher of an older revision has to list again.
 //!
 //! A removal may be lost with its record. The rows that it removed are there again then; a key whose newest
 //! row is older than one that a later record has removed was deleted.
@@ -29,8 +28,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The store goes on so many revisions later. More may have been given out than the watermark says, by a
-/// power failure.
+/// How many revisions are skipped: after a power failure, the watermark may be older than the newest
+/// acknowledged revision.
 const REVISIONS: u64 = 1_000_000;
 
 /// A store that is damaged, and what of it can be read. Everything here blocks.
@@ -245,14 +244,14 @@ impl Search {
         }
     }
 
-    /// Looks at the tables. Damage to them is passed by: versions and log stand in for each other.
+    /// Reads the tables. Damaged rows are skipped: versions and log stand in for each other.
     fn tables(&mut self, view: &View, journals: &Journals) -> Result<(), ReadError> {
         let all = layout::index_prefix(b"");
         let mut versions = view.versions(&all, &layout::successor(&all));
         let mut seen = Bytes::new();
         let is_wanted = |key: &[u8], revision: Revision| !journals.has(&layout::index_key(key, revision));
         while let Some(found) = versions.next(|key, revision| key != seen && is_wanted(key, revision)) {
-            // The log has the keys behind damage.
+            // The log has the keys after the damage.
             let Ok(found) = found else { break };
             seen = found.key.clone();
             self.version(found.key, found.revision, found.version.ok().flatten());
@@ -273,7 +272,7 @@ impl Search {
         }
     }
 
-    /// Looks at what is only in journals.
+    /// Reads the rows that are only in journals.
     fn journals(&mut self, journals: &Journals) {
         for (row_key, row) in journals.puts(layout::INDEX) {
             if let Some((key, revision)) = layout::parse_index_key(row_key) {

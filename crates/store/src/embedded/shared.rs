@@ -5,7 +5,8 @@
 //!    first and checks `compacted` after, so what it was promised is in its view.
 //! 3. Rows with revisions past the announced one may exist (a commit under way, or one that failed): no
 //!    reader looks at them.
-//! 4. Whoever uses the engine holds `engine` for reading; recovery holds it for writing, and replaces it.
+//! 4. A thread that uses the engine holds `engine` for reading; recovery holds it for writing, and replaces
+//!    it.
 
 use super::{
     EmbeddedOptions,
@@ -40,7 +41,7 @@ pub(super) struct Shared {
     pub(super) health: Mutex<Health>,
     compacted: AtomicU64,
     swept: AtomicU64,
-    /// The bytes that tables and files of values take up, as of the last look.
+    /// The bytes that tables and files of values took up when they were last measured.
     used: AtomicU64,
     /// The bytes that were ever written: at first, those that tables and files of values took up when the
     /// store was opened.
@@ -114,7 +115,7 @@ impl Shared {
         Reach { compacted: self.compacted(), swept }
     }
 
-    /// Gives up history before `to`.
+    /// Compacts history before `to`.
     pub(super) fn raise_compacted(&self, to: Revision) {
         self.compacted.fetch_max(to.0, Ordering::AcqRel);
     }
@@ -249,9 +250,9 @@ impl Shared {
         iter::once(first).chain(between).chain([end]).collect()
     }
 
-    /// Goes on with a load where the index cannot be read: over the keys that are live now, and those that
-    /// the log says were deleted since. Each is looked up on its own, so that only those in damaged rows are
-    /// reported. Returns the revision that was loaded.
+    /// Continues a load where the index cannot be read: with the keys that are live now, and those that were
+    /// deleted since according to the log. Each key is looked up on its own, so that only keys in damaged
+    /// rows are reported. Returns the revision that was loaded.
     fn load_without_index(
         &self,
         reading: &Reading<'_>,
@@ -349,8 +350,8 @@ impl Recovered {
         Ok(Self { heads, revision, reach, clock: Clock::read(view) })
     }
 
-    /// How far history reaches. If its row is damaged, history starts now, and everything before is swept
-    /// again.
+    /// How far history reaches. If the row that says so is damaged, history starts at the newest revision,
+    /// and everything before is swept again.
     pub(super) fn reach(view: &View) -> Result<Reach, ReadError> {
         let row = match view.get(layout::STATE) {
             Ok(None) => return Ok(Reach::default()),
@@ -378,8 +379,7 @@ impl View {
             .unwrap_or_else(|error| Err(unreadable_value(key.clone(), revision, &ReadError::Io(error))))
     }
 
-    /// The same, but a disk that does not answer, perhaps for now, is another error than damage that is there
-    /// to stay.
+    /// Like [`View::value`], but distinguishes a failed read, which may succeed later, from damage.
     pub(super) fn try_value(&self, key: &Key, revision: Revision) -> io::Result<Value> {
         let row_key = layout::index_key(key.as_bytes(), revision);
         Ok(match self.get(&row_key) {

@@ -107,7 +107,7 @@ impl Client {
         self.current.compare_exchange(index, next, Ordering::AcqRel, Ordering::Acquire).ok();
     }
 
-    /// Closes the connection to a member: its requests fail, and the next one dials.
+    /// Closes the connection to a member: its requests fail, and the next request dials again.
     pub(super) fn cut(&self, index: usize) {
         let connection = self.members.get(index).and_then(|member| member.connection().take());
         if let Some(connection) = connection {
@@ -120,7 +120,7 @@ impl Client {
         self.call(request, Failure::is_transient, self.request_timeout, None).await
     }
 
-    /// The same, with another bound.
+    /// Like [`Client::read`], with another time limit.
     pub(super) async fn read_within<C: Call>(
         &self,
         request: &C,
@@ -134,7 +134,7 @@ impl Client {
         self.call(request, Failure::is_harmless, self.request_timeout, None).await
     }
 
-    /// The same, unless the caller gives it up before it is sent.
+    /// Like [`Client::write`], unless the caller withdraws the request before it is sent.
     pub(super) async fn write_through<C: Call>(
         &self,
         gate: &Gate,
@@ -234,9 +234,9 @@ impl Client {
         opened
     }
 
-    /// The same over a connection of its own, which is closed with the watch. A watch that is given up while
-    /// etcd sends must not share one: small frames that still come for it are counted as excessive load, and
-    /// in the end close the connection.
+    /// Opens a watch over a connection of its own, which is closed with the watch. A watch that is dropped
+    /// while etcd sends must not share a connection: hyper counts the small frames that still arrive for it
+    /// as excessive load, and in the end closes the connection.
     pub(super) async fn watch_apart(&self, create: WatchCreateRequest) -> Result<Watch<'_>, Failure> {
         let (index, until) = (self.current(), Instant::now() + self.request_timeout);
         let member = self.member(index)?;

@@ -6,11 +6,11 @@
 //! else    read the key
 //! ```
 //!
-//! 1. The read in the first branch shows the entry before the change, its value only if it is asked for: an
-//!    answer does not carry what nobody reads.
+//! 1. The read in the first branch shows the entry before the change, its value only if the caller requested
+//!    it.
 //! 2. The revision of the answer's header is the revision of the change.
 //! 3. A transaction that may have been sent is not sent again.
-//! 4. One that was not sent when its caller left is not sent any more.
+//! 4. A transaction that was not sent when its caller left is not sent any more.
 
 use super::{
     failure::Failure,

@@ -1,13 +1,13 @@
-//! Compaction: once in an interval for all servers of a cluster, those of the reference among them; and what
-//! is known of it.
+//! Compaction: once in an interval for all servers of a cluster, those of the reference among them; and how
+//! the store learns the compacted revision.
 //!
 //! The servers share the key [`COMPACT_KEY`]. Its version counts the intervals. A server that finds the
 //! version that it has seen an interval ago raises it, and compacts to the revision that was the newest one
-//! then; one that finds another version has been preceded, and notes it. So history reaches back for one
-//! interval at least, and for two if the server that compacts fails.
+//! then; a server that finds another version notes it: another server has compacted. So history reaches back
+//! for one interval at least, and for two if the server that compacts fails.
 //!
-//! etcd does not say how far it is compacted. It says of a revision whether it is;
-//! [`Shared::refresh_compacted`] halves the reach until the answer is exact.
+//! etcd does not report its compacted revision, only whether a given revision is compacted;
+//! [`Shared::refresh_compacted`] finds it by binary search.
 
 use super::{
     failure::Failure,
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 pub(super) const COMPACT_KEY: &[u8] = b"compact_rev_key";
 /// How often the store asks whether another process has compacted.
 const REFRESH: Duration = Duration::from_secs(60);
-/// How long after a note of another server its compaction is expected to be done.
+/// How long after another server has raised the version its compaction is expected to be done.
 const DELAY: Duration = Duration::from_secs(1);
 
 /// What a server knows of the shared key.
@@ -61,7 +61,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 impl Shared {
-    /// Takes the turn of an interval, unless another server has.
+    /// Compacts for this interval, unless another server has.
     async fn take_turn(&self, turn: &mut Turn) -> Result<(), Failure> {
         let key = Bytes::from_static(COMPACT_KEY);
         let value = turn.revision.to_string().into();
@@ -83,7 +83,7 @@ impl Shared {
         if due > 0 { self.compact_to(due).await } else { Ok(()) }
     }
 
-    /// Compacts; it is no failure if that has been done.
+    /// Compacts; it is no failure if the revision is compacted already.
     async fn compact_to(&self, to: i64) -> Result<(), Failure> {
         match self.client.read(&CompactionRequest { revision: to }).await {
             Ok(_) => {
@@ -95,7 +95,7 @@ impl Shared {
         }
     }
 
-    /// Gives up history before a revision, for a caller that asks for it.
+    /// Compacts history before a revision at the request of a caller.
     pub(super) async fn compact(&self, to: Revision) -> Result<(), Error> {
         if to <= self.compacted() {
             return Ok(());
@@ -126,7 +126,7 @@ impl Shared {
         Ok(())
     }
 
-    /// None if a revision can be read; otherwise the newest revision.
+    /// `None` if a revision can be read; otherwise the newest revision.
     async fn reach_at(&self, at: u64) -> Result<Option<u64>, Failure> {
         match self.client.read(&self.probe(for_etcd(Revision(at)))).await {
             Ok(_) => Ok(None),

@@ -36,9 +36,9 @@ use tokio::{
 };
 use tonic::body::Body;
 
-/// How often a connection that is in use is asked for a sign of life; the reference's value.
+/// How often a connection that is in use is pinged; the reference's value.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// How long the sign may take; the reference's value.
+/// How long the answer to a ping may take; the reference's value.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many bytes of one answer may be under way.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -105,7 +105,7 @@ impl Connection {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(io::Error::other)?;
-        // How it ended is in the errors of its requests.
+        // The error of the connection is in the errors of its requests.
         let driver = tasks::once(async move { drop(driver.await) }).abort_handle();
         Ok(Self { sender, origin: target.origin.clone(), driver })
     }
@@ -163,7 +163,7 @@ fn config(tls: &Tls) -> io::Result<ClientConfig> {
         .with_root_certificates(roots);
     let mut config = match (&tls.cert, &tls.key) {
         (Some(cert), Some(key)) => {
-            // The text of an error of the key is not shown: it may have some of it.
+            // The error of the key is not shown: its text may contain a part of the key.
             let secret = PrivateKeyDer::from_pem_file(key)
                 .map_err(|_| unusable(key, "there is no private key in PEM"))?;
             builder

@@ -1,4 +1,4 @@
-//! Why a request to etcd failed, and what that says of a write.
+//! Why a request to etcd failed, and whether a write may have been committed.
 //!
 //! 1. [`Fate::NotWritten`] is said only if it is certain: the request was not sent, or etcd refused it for a
 //!    reason that it finds before it changes anything.
@@ -20,7 +20,7 @@ pub(super) struct Failure {
 
 #[derive(Clone, Debug)]
 pub(super) enum Cause {
-    /// It was not sent.
+    /// The request was not sent.
     Unsent(String),
     /// There was no answer in time.
     TimedOut,
@@ -87,12 +87,12 @@ impl Failure {
         self.says("request is too large") || self.says("larger than max")
     }
 
-    /// The request did nothing, and another member may do better: also a write can be tried again.
+    /// Whether the request changed nothing and another member may succeed: even a write can be tried again.
     pub(super) fn is_harmless(&self) -> bool {
         matches!(self.cause, Cause::Unsent(_)) || self.says("etcdserver: no leader")
     }
 
-    /// A read may do better if it is tried again.
+    /// Whether a read may succeed if it is tried again.
     pub(super) fn is_transient(&self) -> bool {
         match &self.cause {
             Cause::Unsent(_) | Cause::TimedOut | Cause::Lost(_) => true,
@@ -103,7 +103,7 @@ impl Failure {
         }
     }
 
-    /// What became of the write that failed with this.
+    /// Whether the write that failed with this error may have been committed.
     pub(super) fn fate(&self) -> Fate {
         let is_certain = match &self.cause {
             Cause::Unsent(_) => true,

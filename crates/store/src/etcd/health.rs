@@ -1,10 +1,9 @@
 //! Whether etcd works: asked of the current member, about once a second.
 //!
 //! 1. A member that does not answer twice in a row is left, and its connection is closed, so that requests
-//!    which wait for it end. That is how a process that was stopped is noticed, long before its connection
-//!    is.
+//!    which wait for it end. So a stopped process is noticed long before the time-out of its connection.
 //! 2. A member that answers, but cannot read with a quorum, is left too.
-//! 3. The store recovers by itself: the next question that is answered makes the store good again.
+//! 3. The store recovers by itself: with the next answer its health is good again.
 
 use super::{
     failure::{Cause, Failure},
@@ -42,7 +41,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 impl Shared {
-    /// What a member says of itself, and whether it can read with a quorum.
+    /// Asks a member for its status, and whether it can read with a quorum.
     async fn examine(&self, member: usize) -> Result<Health, Failure> {
         let bound = self.options.health_timeout;
         let status = self.client.ask(member, &StatusRequest {}, bound).await?;

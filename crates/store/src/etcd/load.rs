@@ -21,7 +21,7 @@ const FIRST_LIMIT: i64 = 500;
 /// A part of a load.
 pub(super) struct Page {
     pub(super) entries: Vec<Entry>,
-    /// What to ask for next; none after the last page.
+    /// The range of the next page; `None` after the last page.
     pub(super) next: Option<Cursor>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Cursor {
 impl Cursor {
     /// The start of everything under a prefix at a revision.
     pub(super) fn start(prefix: &[u8], at: Revision) -> Self {
-        // The empty prefix stands for all keys, and etcd has no key of no bytes.
+        // The empty prefix stands for all keys; etcd has no empty key.
         let from = if prefix.is_empty() { Bytes::from_static(&[0]) } else { Bytes::copy_from_slice(prefix) };
         Self { from, end: prefix_end(prefix), limit: FIRST_LIMIT, at }
     }
@@ -71,8 +71,8 @@ impl Shared {
         Ok(answer.kvs.into_iter().next().and_then(entry))
     }
 
-    /// Checks that a revision can be loaded at: also one that another process has committed, and that is not
-    /// known here.
+    /// Checks that a revision can be loaded, also one that another process has committed and that this
+    /// process does not know yet.
     pub(super) async fn check_load(&self, at: Revision) -> Result<(), Error> {
         match self.check_reach(at) {
             Err(Error::Future { requested, .. }) => {

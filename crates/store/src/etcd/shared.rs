@@ -41,7 +41,7 @@ pub(super) struct Shared {
     idle: Condvar,
 }
 
-/// What tells one history of a cluster from another.
+/// Identifies the history of a cluster, so that another cluster, or a restored one, is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lineage {
     pub(super) cluster: u64,
@@ -52,8 +52,8 @@ pub(super) struct Lineage {
 #[derive(Clone, Copy)]
 pub(super) struct Position {
     generation: u64,
-    /// Every answer to a later question is from this revision on, unless etcd was replaced by an older state
-    /// of itself.
+    /// Every later answer of etcd has at least this revision, unless etcd was restored from an older
+    /// snapshot.
     pub(super) delivered: Revision,
 }
 
@@ -109,7 +109,7 @@ impl Shared {
         if self.usage().open { Ok(()) } else { Err(Error::Closed) }
     }
 
-    /// Notes that a change is to be committed, unless too many are.
+    /// Notes that a change is being committed; fails if too many are.
     pub(super) fn begin(self: &Arc<Self>, change: &Change) -> Result<Underway, Error> {
         let mut usage = self.usage();
         if !usage.open {
@@ -147,13 +147,13 @@ impl Shared {
 
     /// Where the watch is.
     pub(super) fn position(&self) -> Position {
-        // In this order: after a start in between, the revision is the new one, and shows nothing.
+        // In this order: after a restart in between, the revision is that of the new generation.
         let generation = self.feed.generation();
         Position { generation, delivered: self.feed.revision() }
     }
 
-    /// Waits until the watch has found out what an answer with a lost revision has shown: that etcd was
-    /// replaced by an older state of itself. So such an answer is given with the lineage that it belongs to.
+    /// Waits until the watch has noticed that etcd was restored from an older snapshot, as an answer with an
+    /// older revision has shown. So the caller of that request sees the new lineage.
     pub(super) async fn start_of_lineage(&self, before: Position) -> Result<(), Error> {
         let restarted = self.feed.restarted(before.generation);
         match tokio::time::timeout(self.options.request_timeout, restarted).await {
@@ -172,7 +172,7 @@ impl Shared {
         Ok(self.client.read(&self.probe(0)).await?.header.unwrap_or_default())
     }
 
-    /// A read that costs next to nothing; at a revision, it says whether that is compacted.
+    /// A cheap read; at a revision, it shows whether the revision is compacted.
     pub(super) fn probe(&self, revision: i64) -> RangeRequest {
         RangeRequest { key: self.options.prefix.clone(), revision, count_only: true, ..Default::default() }
     }
@@ -184,7 +184,8 @@ impl Shared {
     /// Notes that history starts at a revision, or later.
     pub(super) fn raise_compacted(&self, to: Revision) {
         self.compacted.fetch_max(to.0, Ordering::AcqRel);
-        // What the watch has yet to deliver is delivered, also if it is compacted in the meantime.
+        // Events that the watch has not delivered yet are delivered, even if they are compacted in the
+        // meantime.
         self.feed.trim(self.compacted().min(self.feed.revision()));
     }
 
@@ -228,7 +229,7 @@ impl Shared {
         *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
     }
 
-    /// The part of the store's keys that start with a prefix, as a prefix; none if there is none.
+    /// The intersection of a prefix and the prefix of the store; `None` if it is empty.
     pub(super) fn within<'a>(&'a self, prefix: &'a [u8]) -> Option<&'a [u8]> {
         let own: &[u8] = &self.options.prefix;
         if prefix.starts_with(own) { Some(prefix) } else { own.starts_with(prefix).then_some(own) }

@@ -32,7 +32,8 @@ use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, task::JoinSet};
 
-/// How long the watch may be silent while it is known to be behind, twice.
+/// How long the watch may be silent while it is known to be behind; after two such times it is taken for
+/// lost.
 const SILENCE: Duration = Duration::from_millis(500);
 /// The pause before a watch is opened again; it doubles up to [`PAUSE_LIMIT`].
 const PAUSE: Duration = Duration::from_millis(10);
@@ -43,11 +44,11 @@ const FIRST: Revision = Revision(1);
 
 /// Why a watch has ended.
 enum End {
-    /// Its member, or the way to it.
+    /// The member, or the connection to it, failed.
     Lost(Failure),
-    /// What follows is compacted.
+    /// The next events are compacted.
     Compacted,
-    /// It is silent, and events are due.
+    /// The watch is silent although events are due.
     Silent,
 }
 
@@ -89,7 +90,8 @@ fn all_after(after: Revision) -> WatchCreateRequest {
 }
 
 impl Shared {
-    /// Watches until the watch ends. Unless it is compacted, its member is left.
+    /// Watches until the watch ends. Unless the next events are compacted, another member is used from then
+    /// on.
     async fn watch(&self) -> End {
         let opened = match self.check_lineage().await {
             Ok(()) => self.client.watch(all_after(self.feed.revision())).await,
@@ -131,7 +133,7 @@ impl Shared {
         }
     }
 
-    /// Starts again if etcd has lost what was published.
+    /// Starts again if etcd has lost events that were published.
     async fn check_lineage(&self) -> Result<(), Failure> {
         let header = self.newest().await?;
         let (before, now) = (self.lineage(), Lineage::of(&header));
@@ -158,8 +160,8 @@ impl Shared {
         let reached = self.feed.revision();
         let mut newest = reached;
         let mut events = Vec::with_capacity(response.events.len());
-        for told in response.events {
-            let Some(at) = told.kv.as_ref().map(|kv| revision(kv.mod_revision)) else { continue };
+        for event in response.events {
+            let Some(at) = event.kv.as_ref().map(|kv| revision(kv.mod_revision)) else { continue };
             if at <= reached {
                 continue;
             }
@@ -167,10 +169,10 @@ impl Shared {
                 return Err(End::Compacted);
             }
             newest = newest.max(at);
-            if told.kv.as_ref().is_some_and(|kv| kv.key == COMPACT_KEY) {
+            if event.kv.as_ref().is_some_and(|kv| kv.key == COMPACT_KEY) {
                 self.compaction.notify_one();
             }
-            match self.event(told) {
+            match self.event(event) {
                 Notified::Foreign => {}
                 Notified::Incomplete => return Err(End::Compacted),
                 Notified::Event(event) => events.push(compact_memory(event)),
@@ -203,8 +205,8 @@ impl Shared {
     }
 
     /// Reads an event.
-    fn event(&self, told: WatchEvent) -> Notified {
-        let WatchEvent { kind, kv, prev_kv } = told;
+    fn event(&self, event: WatchEvent) -> Notified {
+        let WatchEvent { kind, kv, prev_kv } = event;
         let Some(kv) = kv.filter(|kv| kv.key.starts_with(&self.options.prefix)) else {
             return Notified::Foreign;
         };
@@ -215,7 +217,7 @@ impl Shared {
         let previous =
             prev_kv.map(|kv| StoredEntry { head: super::shared::head(&kv), value: Some(Ok(kv.value)) });
         if previous.is_none() && !is_create {
-            // It was compacted between the event and its sending.
+            // The previous value was compacted before the event was sent.
             return Notified::Incomplete;
         }
         if let Some(previous) = &previous
@@ -227,7 +229,7 @@ impl Shared {
         Notified::Event(Event { key, kind, head, value: Ok(kv.value), previous })
     }
 
-    /// Reads history, a batch of it.
+    /// Reads a batch of history.
     async fn history(&self, after: Revision, until: Revision, prefix: &[u8]) -> Result<Batch, Error> {
         if after < self.compacted() {
             return Err(Error::Compacted { requested: after, compacted: self.compacted() });
@@ -245,16 +247,16 @@ impl Shared {
             if response.canceled {
                 return Err(self.compacted_error(after).await);
             }
-            for told in response.events {
+            for event in response.events {
                 let before = last;
-                last = told.kv.as_ref().map_or(last, |kv| revision(kv.mod_revision));
+                last = event.kv.as_ref().map_or(last, |kv| revision(kv.mod_revision));
                 if last > before.next() {
                     return Err(self.compacted_error(after).await);
                 }
                 if last > until {
                     break;
                 }
-                let event = match self.event(told) {
+                let event = match self.event(event) {
                     Notified::Foreign => None,
                     Notified::Incomplete => return Err(self.compacted_error(after).await),
                     Notified::Event(event) => event.key.as_bytes().starts_with(prefix).then_some(event),
@@ -284,11 +286,11 @@ impl Shared {
     }
 }
 
-/// An event as the store has it.
+/// What an event of etcd's watch means to the store.
 enum Notified {
-    /// It is of a key that is not the store's.
+    /// The key does not belong to the store.
     Foreign,
-    /// What was there before is compacted.
+    /// The previous value is compacted.
     Incomplete,
     Event(Event),
 }
@@ -313,8 +315,8 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Does work in the store's own runtime, as long as somebody waits for it: a read that was given up would
-    /// keep its connection.
+    /// Runs work in the store's own runtime until the caller drops it: an abandoned read would keep its
+    /// connection.
     fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,

@@ -49,7 +49,7 @@ pub(super) struct Fault {
     kind: FaultKind,
     /// The name of the place; none for a combination of schemas, which names its place in the message.
     name: Option<String>,
-    /// What tells it from other faults: they are named once.
+    /// The message; faults with equal messages are reported once.
     message: String,
 }
 
@@ -191,7 +191,7 @@ impl Faults {
         Mark { kept: self.kept.len(), bytes: self.bytes, left_out: self.left_out }
     }
 
-    /// Forgets what was found since.
+    /// Drops the faults that were found since.
     pub(super) fn truncate(&mut self, mark: Mark) {
         self.kept.truncate(mark.kept);
         (self.bytes, self.left_out) = (mark.bytes, mark.left_out);

@@ -60,8 +60,7 @@ pub(super) fn converts(value: &Value, listed: &Value) -> bool {
     }
 }
 
-/// A number without its fraction, as the reference's machine converts it: what does not fit is the least of
-/// all.
+/// A number without its fraction, converted as on amd64: a number that does not fit becomes the least `i64`.
 pub(super) fn to_i64(number: f64) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;
     if (-END..END).contains(&number) { number as i64 } else { i64::MIN }

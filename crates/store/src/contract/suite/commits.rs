@@ -166,8 +166,8 @@ pub async fn oversize_is_refused(factory: Factory<'_>) {
     assert_eq!(store.get(&key("a")).unwrap().unwrap().value.len(), LIMIT - 100);
 }
 
-/// Whether a dropped commit was begun in time is left to chance; what became of it is the same for loads and
-/// followers, and stays so.
+/// Whether a dropped commit was begun in time is left to chance; loads and followers agree on its outcome,
+/// which does not change later.
 pub async fn a_dropped_commit_happens_or_never_does(factory: Factory<'_>) {
     let (_harness, store) = open(factory);
     let start = store.known_revision();

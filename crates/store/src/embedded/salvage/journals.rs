@@ -1,7 +1,7 @@
-//! What journals hold, read past damage.
+//! The contents of journals, also those after damage.
 //!
-//! fjall stops at the first record that is not whole. Here the next whole one is looked for, and rows are
-//! looked for in between: a record has a checksum, and so has a row. Values are JSON or encrypted, so what a
+//! fjall stops at the first record that is not whole. This module searches for the next whole record, and for
+//! whole rows in between: a record has a checksum, and so has a row. Values are JSON or encrypted, so what a
 //! client wrote does not have the shape of a record or of a row.
 
 use super::super::{
@@ -23,9 +23,9 @@ const ROWS: u64 = 1;
 /// What all journals of an engine hold.
 #[derive(Default)]
 pub(super) struct Journals {
-    /// The rows that are not in tables yet, by their keys: `None` for one that is removed.
+    /// The rows that are not in tables yet, by their keys: `None` for a removed row.
     pub(super) rows: BTreeMap<Bytes, Option<Bytes>>,
-    /// Of each key, the newest version that was removed: it was superseded, or a delete.
+    /// Of each key, the newest version that was removed because it was superseded, or was a delete.
     pub(super) removed: HashMap<Bytes, Revision>,
     /// What could not be read, in order.
     pub(super) gaps: Vec<Gap>,
@@ -43,7 +43,7 @@ pub(super) struct Gap {
     pub(super) after: Option<Revision>,
     /// The first change after it, if a journal has one.
     pub(super) before: Option<Revision>,
-    /// Whether all that was in it is in tables.
+    /// Whether all rows of this part are in tables.
     pub(super) is_flushed: bool,
     /// Whether no whole record follows it.
     pub(super) is_last: bool,
@@ -92,7 +92,7 @@ impl Journals {
         Ok(journals)
     }
 
-    /// Adds a whole record; its rows only if they are `new`. Gives its first change.
+    /// Adds a whole record; its rows only if they are `new`. Returns its first change.
     fn add(&mut self, bytes: &Bytes, record: Range<usize>, new: bool) -> Option<Revision> {
         let mut first = None;
         for item in journal::items(bytes.get(record).unwrap_or_default()) {
@@ -110,7 +110,7 @@ impl Journals {
         first
     }
 
-    /// Adds the whole rows in a damaged part, and the removals; gives how many rows there are.
+    /// Adds the whole rows in a damaged part, and the removals; returns the number of rows.
     fn rescue(&mut self, bytes: &Bytes, damaged: Range<usize>) -> usize {
         let (mut at, mut rows) = (damaged.start, 0);
         while at < damaged.end {
@@ -141,7 +141,7 @@ impl Journals {
         }
     }
 
-    /// Whether a row of the tables is removed, or put again.
+    /// Whether journals remove a row of the tables, or put it again.
     pub(super) fn has(&self, row_key: &[u8]) -> bool {
         self.rows.contains_key(row_key)
     }
@@ -159,7 +159,7 @@ impl Journals {
     }
 }
 
-/// Whether a row that was found somewhere is one: its checksum is right, or it is the removal of one.
+/// Whether bytes that look like an item are one: the checksum of the row is right, or a row is removed.
 fn is_sound(bytes: &Bytes, item: &Item<'_>) -> bool {
     let key = bytes.slice_ref(item.key);
     let version = layout::parse_index_key(&key);
@@ -172,8 +172,8 @@ fn is_sound(bytes: &Bytes, item: &Item<'_>) -> bool {
     }
 }
 
-/// The parts of a journal, in order; records are numbered from `last` on. What it has for records to come is
-/// none.
+/// The parts of a journal, in order; records are numbered from `last` on. The zeros that are allocated for
+/// later records are no part.
 fn pieces(bytes: &[u8], mut last: Option<u64>) -> Vec<Piece> {
     let end = journal::used(bytes);
     let whole = |at: usize, last: Option<u64>| {
