@@ -73,12 +73,11 @@ impl Api {
     }
 
     async fn respond(&self, request: Request) -> Result<Response, Error> {
-        let Some(decoded) = request_info::decode(request.path()) else {
+        let Some(path) = request.context.path.clone() else {
             return Ok(plain_text(StatusCode::BAD_REQUEST, "400 Bad Request"));
         };
-        let decoded = decoded.into_owned();
         let caller = layers::caller(&request)?.clone();
-        match RequestInfo::parse(request.method(), &decoded, request.query()) {
+        match RequestInfo::parse(request.method(), &path, request.query()) {
             Ok(info) if info.is_resource_request => self.resource(request, caller, info).await,
             Ok(info) => self.non_resource(request, caller, info).await,
             Err(IncompletePath) => {
@@ -93,19 +92,17 @@ impl Api {
 
 /// The response of a layer that refuses a request before the API handles it.
 pub(crate) fn refusal(request: &Request, status: &Status) -> Response {
-    let negotiator = negotiate::Negotiator::default();
-    let format =
-        negotiator.error_format(&negotiate::ClientPreferences::of(request.headers(), request.query()));
-    represent::status_response(status, format)
+    represent::status_response(status, request.context.error_format)
 }
 
 impl Handler for Api {
-    async fn handle(&self, request: Request) -> Result<Response, Error> {
-        let format = self
-            .negotiator()
-            .error_format(&negotiate::ClientPreferences::of(request.headers(), request.query()));
+    async fn handle(&self, mut request: Request) -> Result<Response, Error> {
+        if self.config.cbor {
+            request.context.error_format = self.negotiator().error_format(&request.context.preferences);
+        }
+        let format = request.context.error_format;
         let payer = Payer::of(&request);
-        let expected = payer.admit(|| self.timeout(request.query()).ok()).await?;
+        let expected = payer.admit(|| self.timeout(&request).ok()).await?;
         let response = match self.respond(request).await {
             Err(Error::Status(status)) => represent::status_response(&status, format),
             other => other?,

@@ -106,13 +106,13 @@ async fn serve_http<H: Handler>(
         let link = Arc::clone(link);
         let slot = Arc::clone(&slot);
         move |mut request: http::Request<Incoming>| {
-            let start = Instant::now();
             let upgrade = hyper::upgrade::on(&mut request);
             let slot = Arc::clone(&slot);
             let in_flight = link.begin();
             let request = Request::new(request, Arc::clone(&peer));
             let shared = Arc::clone(&shared);
             async move {
+                let received = request.context.received;
                 let mut response = match http1::refusal(&request.head) {
                     Some(refusal) => {
                         if let RequestBody::Incoming(body) = request.body {
@@ -126,7 +126,7 @@ async fn serve_http<H: Handler>(
                 if let Some(takeover) = response.extensions_mut().remove::<Takeover>() {
                     slot.put(upgrade, takeover);
                 }
-                Ok::<_, Infallible>(Tracked::new(response, in_flight, start, &shared.limits))
+                Ok::<_, Infallible>(Tracked::new(response, in_flight, received, &shared.limits))
             }
         }
     });

@@ -11,7 +11,7 @@ use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderName};
 use http::{HeaderValue, Method};
 use http_body::Body as _;
 
-use crate::api::request_info::{self, non_resource_verb};
+use crate::api::request_info::non_resource_verb;
 use crate::api::warned;
 use crate::handler::{Handler, Layer};
 use crate::health::{Audience, Checks};
@@ -161,9 +161,11 @@ pub(crate) struct Authentication(pub(crate) Arc<Authenticators>);
 impl Layer for Authentication {
     async fn around<H: Handler>(&self, mut request: Request, next: &H) -> Result<Response, Error> {
         let certified = request.peer.certify(&self.0);
-        let path = request_info::decode(request.path()).unwrap_or_default();
-        let credentials =
-            Credentials { headers: request.headers(), path: &path, certified: certified.as_deref() };
+        let credentials = Credentials {
+            headers: request.headers(),
+            path: request.context.path.as_deref().unwrap_or_default(),
+            certified: certified.as_deref(),
+        };
         let Ok(caller) = self.0.authenticate(&credentials).await else {
             return Ok(crate::api::refusal(&request, &Status::unauthorized()));
         };

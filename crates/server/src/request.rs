@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use auth::{Authenticators, Certified};
 use bytes::Bytes;
@@ -16,10 +17,13 @@ use http_body::{Frame, SizeHint};
 use rustls::ProtocolVersion;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
+use crate::api::negotiate::{ClientPreferences, ErrorFormat, Negotiator};
+use crate::api::request_info;
 use crate::connections::Connections;
 use crate::unsent::Unsent;
-use crate::{Limits, Query};
+use crate::{Limits, Query, Status, deadline};
 
 /// One request.
 #[derive(Debug)]
@@ -30,19 +34,51 @@ pub struct Request {
     pub body: RequestBody,
     /// The other end of the connection, shared by all its requests.
     pub peer: Arc<Peer>,
+    /// What is read from the head once, for all layers and the API.
+    pub(crate) context: RequestContext,
+}
+
+/// What several layers and the API need of a request, found once when the request arrives.
+#[derive(Debug)]
+pub(crate) struct RequestContext {
+    /// When the request arrived; its timeout counts from here.
+    pub(crate) received: Instant,
+    /// The decoded path; `None` if a percent escape is invalid.
+    pub(crate) path: Option<Arc<str>>,
+    /// The query parameter `timeout`, or the 400 for an invalid one.
+    pub(crate) timeout: Result<Option<Duration>, Box<Status>>,
+    /// The formats that the client accepts.
+    pub(crate) preferences: ClientPreferences,
+    /// The format of a `Status` that refuses the request. The layers around the API never answer in CBOR, as
+    /// in the reference; the API sets its own format if CBOR is enabled.
+    pub(crate) error_format: ErrorFormat,
+}
+
+impl RequestContext {
+    fn of(head: &Parts) -> Self {
+        let query = Query::new(head.uri.query().unwrap_or_default());
+        let preferences = ClientPreferences::of(&head.headers, query);
+        Self {
+            received: Instant::now(),
+            path: request_info::decode(head.uri.path()).map(Arc::from),
+            timeout: deadline::requested(query).map_err(Box::new),
+            error_format: Negotiator::default().error_format(&preferences),
+            preferences,
+        }
+    }
 }
 
 impl Request {
     /// A request from the parts hyper gives.
     pub fn new(request: http::Request<hyper::body::Incoming>, peer: Arc<Peer>) -> Self {
         let (head, body) = request.into_parts();
-        Self { head, body: RequestBody::Incoming(body), peer }
+        Self { context: RequestContext::of(&head), head, body: RequestBody::Incoming(body), peer }
     }
 
     /// A request of this process, without a socket.
     pub fn in_process(request: http::Request<Bytes>, peer: Arc<Peer>) -> Self {
         let (head, bytes) = request.into_parts();
-        Self { head, body: RequestBody::Whole(Some(bytes)), peer }
+        Self { context: RequestContext::of(&head), head, body: RequestBody::Whole(Some(bytes)), peer }
     }
 
     /// The method.
