@@ -110,7 +110,7 @@ impl Served {
         let Some(stored) = &self.stored else { return Ok(value) };
         // Requests for a custom kind work in their own version, and the rules of the kind refuse another
         // kind.
-        if stored.is_working_version && self.ty.custom.is_some() {
+        if stored.is_working_version && self.is_custom() {
             return Ok(value);
         }
         let working = &stored.versions.working;

@@ -65,6 +65,6 @@ fn refuse(target: &Target<'_>, object: &Map, name: &str, errors: &field::List) -
     let (group, kind) =
         stored.map_or((&target.served.group, &target.served.kind), |of| (&of.group, &of.kind));
     // A custom object is invalid as what it says it is.
-    let own = object.get("kind").and_then(Value::as_str).filter(|_| target.served.ty.custom.is_some());
+    let own = object.get("kind").and_then(Value::as_str).filter(|_| target.served.is_custom());
     Err(Status::invalid(group, own.unwrap_or(kind), name, errors))
 }

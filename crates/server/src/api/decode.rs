@@ -44,6 +44,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) ty: Ref<Type>,
     /// Other values of `apiVersion` that are accepted: a subresource may accept older versions of its body.
     pub(crate) also: &'static [&'static str],
+    /// Whether the body is an object of a custom kind.
+    pub(crate) is_custom: bool,
     /// The strategy of the kind, if the body is an object of it.
     pub(crate) strategy: Option<&'a dyn Strategy>,
     /// The target, which knows the other versions of the kind, if the body is an object of it.
@@ -53,7 +55,7 @@ pub(crate) struct Expected<'a> {
 impl Expected<'_> {
     /// A type and nothing else.
     pub(crate) fn only(ty: impl Into<Ref<Type>>) -> Self {
-        Self { ty: ty.into(), also: &[], strategy: None, target: None }
+        Self { ty: ty.into(), also: &[], is_custom: false, strategy: None, target: None }
     }
 }
 
@@ -127,9 +129,9 @@ pub(crate) fn object(
             ),
         })
     };
-    let (decoded, named) = match expected.ty.custom {
-        Some(_) => custom::read(body, format, &expected, validation).map_err(refuse)?,
-        None => read(body, format, &expected.ty).map_err(refuse)?,
+    let (decoded, named) = match expected.is_custom {
+        true => custom::read(body, format, &expected, validation).map_err(refuse)?,
+        false => read(body, format, &expected.ty).map_err(refuse)?,
     };
     let fault = expected.strategy.zip(decoded.value.as_map());
     if let Some(why) = fault.and_then(|(strategy, object)| strategy.conversion_fault(object)) {
@@ -153,14 +155,13 @@ pub(crate) fn object(
             "the API version in the data ({given}) does not match the expected API version ({wanted_version})"
         ));
         // A built-in kind has no warnings for what it would not take anyway.
-        let warnings = if expected.ty.custom.is_some() { warnings } else { Vec::new() };
+        let warnings = if expected.is_custom { warnings } else { Vec::new() };
         return Err(Refused { status, warnings });
     }
     let mut value = decoded.value;
     if let Some(map) = value.as_map_mut() {
         // The rules of a custom kind refuse another one.
-        let is_custom = expected.ty.custom.is_some();
-        map.insert("kind", if is_custom { named.kind.into() } else { wanted.kind.clone() });
+        map.insert("kind", if expected.is_custom { named.kind.into() } else { wanted.kind.clone() });
         map.insert("apiVersion", wanted_version);
     }
     let empty = empty::lists(&expected.ty, &value, body, format);

@@ -139,7 +139,7 @@ impl Api {
             return Err(refused.clone().into());
         }
         // The reference has no routes for custom kinds: only their verbs negotiate.
-        if route.served.ty.custom.is_none() {
+        if !route.served.is_custom() {
             negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
         }
         if info.verb == Verb::Resource(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
@@ -375,7 +375,7 @@ impl Api {
 
     /// Negotiates for the objects of a target.
     fn negotiator_for(&self, target: &Target<'_>) -> Negotiator {
-        Negotiator { custom: target.served.ty.custom.is_some(), ..self.negotiator() }
+        Negotiator { custom: target.served.is_custom(), ..self.negotiator() }
     }
 
     /// Whether a large response is compressed.
@@ -455,6 +455,7 @@ fn expected<'t>(target: &'t Target<'t>) -> decode::Expected<'t> {
             ..decode::Expected::only(ty.clone())
         },
         None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected {
+            is_custom: target.served.is_custom(),
             strategy: Some(&*target.served.strategy),
             target: Some(target),
             ..decode::Expected::only(&target.served.ty)

@@ -192,7 +192,7 @@ impl Producer {
         let item = ItemEncoding::of(view.accept);
         // The bytes of a custom object may have to be completed by its schema.
         let is_sent_as_stored =
-            matches!(item, ItemEncoding::Json) && view.is_canonical() && view.served.ty.custom.is_none();
+            matches!(item, ItemEncoding::Json) && view.is_canonical() && !view.served.is_custom();
         let state = match is_sent_as_stored {
             // What is in an old version is rare, and decoded while it is sent.
             true => Self::checked(&view, &list, Remaining::Lazy(objects))?,

@@ -42,7 +42,7 @@ pub(crate) fn find<'a>(
         false => Error::UnknownPath,
     };
     let served = catalog.find(info.api_group, info.api_version, info.resource);
-    if let Some(served) = served.filter(|served| served.ty.custom.is_some()) {
+    if let Some(served) = served.filter(|served| served.is_custom()) {
         return custom(served, info);
     }
     if info.prefix == Prefix::Proxy {
