@@ -14,8 +14,29 @@ pub enum Format {
     Cbor,
 }
 
+/// The body of an apply. It is decoded once, however often the write is attempted.
+pub(crate) struct Body<'a> {
+    format: Format,
+    bytes: &'a [u8],
+    decoded: Option<Decoded>,
+}
+
+impl<'a> Body<'a> {
+    pub(crate) fn new(format: Format, bytes: &'a [u8]) -> Self {
+        Self { format, bytes, decoded: None }
+    }
+
+    /// The configuration. The first attempt decodes it after it has read the object: 404 comes before 400.
+    pub(crate) fn config(&mut self) -> Result<&Decoded, Status> {
+        match &mut self.decoded {
+            Some(config) => Ok(config),
+            unread => Ok(unread.insert(read(self.format, self.bytes)?)),
+        }
+    }
+}
+
 /// Reads a configuration: an object of any kind, or nothing.
-pub(crate) fn read(format: Format, body: &[u8]) -> Result<Decoded, Status> {
+fn read(format: Format, body: &[u8]) -> Result<Decoded, Status> {
     let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
     let limits = &Limits::REQUEST;
     let read = match format {

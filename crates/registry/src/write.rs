@@ -3,7 +3,7 @@
 //!
 //! | step | why there |
 //! |---|---|
-//! | 1 decode, default, convert | once: a body means the same in every attempt (`incoming`; a patch has nothing to decode ahead) |
+//! | 1 decode, default, convert | once: a body means the same in every attempt (`incoming`; a patch has nothing to decode ahead, and the body of an apply is decoded in its first attempt) |
 //! | 2 read | the newest state; a create knows that there is none |
 //! | 3 preconditions | a uid in the body must be that of the object, before anything looks at the new state |
 //! | 4 build | the new state from the old one: the body itself, or what a patch or an applied configuration makes of it |
@@ -66,7 +66,7 @@ pub(crate) enum Body<'a> {
     /// A patch.
     Patch(Patch, &'a [u8]),
     /// A configuration that is applied.
-    Apply(apply::Format, &'a [u8]),
+    Apply(apply::Body<'a>),
 }
 
 /// One request that writes.
@@ -169,7 +169,7 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         target.check_verb(&["patch"])?;
-        Write::new(self, target, Body::Apply(format, body), options)?.run().await
+        Write::new(self, target, Body::Apply(apply::Body::new(format, body)), options)?.run().await
     }
 }
 
@@ -301,11 +301,10 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Steps 4 and 5: the new state, in the working version, with its managed fields. Of a scale, `old` and
-    /// the new state are scales.
+    /// Steps 4 and 5: the new state, in the working version, with its managed fields.
     async fn build(&mut self, old: Option<&Value>) -> Result<Value, Status> {
         if let Some(scale) = &self.scale {
-            return self.build_scale(scale, old);
+            return build_scale(self.target, self.options, scale, &mut self.body, old);
         }
         let (target, options) = (self.target, self.options);
         let fields = Fields::of(target);
@@ -344,8 +343,8 @@ impl<'a> Write<'a> {
                 fields.update(Some(old), &mut new, options).await?;
                 new
             }
-            Body::Apply(format, bytes) => {
-                let config = apply::read(*format, bytes)?;
+            Body::Apply(body) => {
+                let config = body.config()?;
                 let live = match old {
                     Some(old) => Some(in_version(target, old).await?),
                     None => None,
@@ -354,7 +353,7 @@ impl<'a> Write<'a> {
                 if let Some(why) = target.served.strategy.conversion_fault(map(&new)?) {
                     return Err(unknown_reason_500(apply::unconvertible(target, &config.value, &why)));
                 }
-                apply::report(&config, options)?;
+                apply::report(config, options)?;
                 incoming(target, new).await?
             }
         };
@@ -365,32 +364,6 @@ impl<'a> Write<'a> {
             object_meta::wipe_system_fields(map);
         }
         check_name(map, target)?;
-        Ok(new)
-    }
-
-    fn build_scale(&self, fields: &ScaleManager<'_>, old: Option<&Value>) -> Result<Value, Status> {
-        let (target, options) = (self.target, self.options);
-        let old = old.ok_or_else(|| target.not_found())?;
-        let new = match &self.body {
-            Body::New(object) | Body::Whole(object) => {
-                let mut new = object.clone();
-                fields.update(old, &mut new);
-                return Ok(new);
-            }
-            Body::Patch(format, bytes) => {
-                let mut new = patch::apply(*format, &Ref::Static(scale::ty()?), old, bytes, None, options)?;
-                fields.update(old, &mut new);
-                new
-            }
-            Body::Apply(format, bytes) => {
-                let config = apply::read(*format, bytes)?;
-                let new = fields.apply(old, &config.value)?;
-                apply::report(&config, options)?;
-                new
-            }
-        };
-        let new = in_namespace(target, new)?;
-        check_name(map(&new)?, target)?;
         Ok(new)
     }
 
@@ -633,6 +606,38 @@ impl<'a> Write<'a> {
             Some(fields) => scale::answer(self.target.stored()?, answer, fields.fields).await,
         }
     }
+}
+
+/// Steps 4 and 5 for a scale: `old` and the new state are scales.
+fn build_scale(
+    target: &Target<'_>,
+    options: &WriteOptions,
+    fields: &ScaleManager<'_>,
+    body: &mut Body<'_>,
+    old: Option<&Value>,
+) -> Result<Value, Status> {
+    let old = old.ok_or_else(|| target.not_found())?;
+    let new = match body {
+        Body::New(object) | Body::Whole(object) => {
+            let mut new = object.clone();
+            fields.update(old, &mut new);
+            return Ok(new);
+        }
+        Body::Patch(format, bytes) => {
+            let mut new = patch::apply(*format, &Ref::Static(scale::ty()?), old, bytes, None, options)?;
+            fields.update(old, &mut new);
+            new
+        }
+        Body::Apply(body) => {
+            let config = body.config()?;
+            let new = fields.apply(old, &config.value)?;
+            apply::report(config, options)?;
+            new
+        }
+    };
+    let new = in_namespace(target, new)?;
+    check_name(map(&new)?, target)?;
+    Ok(new)
 }
 
 /// Gives back what was reserved for a write that was refused, before its client hears of it.
