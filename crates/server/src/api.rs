@@ -18,6 +18,7 @@ mod list_body;
 pub(crate) mod negotiate;
 mod openapi;
 mod represent;
+pub(crate) use represent::status_body;
 pub(crate) mod request_info;
 mod routes;
 #[cfg(test)]
@@ -27,13 +28,11 @@ mod watch_body;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
 use registry::Registry;
 
-use crate::error::plain_text;
-use crate::layers::{self, NoCacheControl};
+use crate::layers;
 use crate::unsent::Payer;
-use crate::{Error, Handler, Lifecycle, Request, Response, Status};
+use crate::{Error, Handler, Lifecycle, Request, Response};
 use discovery::Documents;
 use large::LargeWork;
 use request_info::{IncompletePath, RequestInfo};
@@ -74,25 +73,15 @@ impl Api {
 
     async fn respond(&self, request: Request) -> Result<Response, Error> {
         let Some(path) = request.context.path.clone() else {
-            return Ok(plain_text(StatusCode::BAD_REQUEST, "400 Bad Request"));
+            return Err(Error::InvalidPath);
         };
         let caller = layers::caller(&request)?.clone();
         match RequestInfo::parse(request.method(), &path, request.query()) {
             Ok(info) if info.is_resource_request => self.resource(request, caller, info).await,
             Ok(info) => self.non_resource(request, caller, info).await,
-            Err(IncompletePath) => {
-                let uri = request.uri();
-                let mut response = Error::internal(uri, request_info::incomplete(uri)).into_response();
-                response.extensions_mut().insert(NoCacheControl);
-                Ok(response)
-            }
+            Err(IncompletePath) => Err(Error::incomplete_path(request.uri())),
         }
     }
-}
-
-/// The response of a layer that refuses a request before the API handles it.
-pub(crate) fn refusal(request: &Request, status: &Status) -> Response {
-    represent::status_response(status, request.context.error_format)
 }
 
 impl Handler for Api {
@@ -104,7 +93,7 @@ impl Handler for Api {
         let payer = Payer::of(&request);
         let expected = payer.admit(|| self.timeout(&request).ok()).await?;
         let response = match self.respond(request).await {
-            Err(Error::Status(status)) => represent::status_response(&status, format),
+            Err(error @ Error::Status(_)) => error.into_response(format),
             other => other?,
         };
         let response = payer.charge_whole(response);

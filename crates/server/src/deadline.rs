@@ -24,7 +24,7 @@ pub(crate) struct TimeoutIsDuration;
 impl Layer for TimeoutIsDuration {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
         match &request.context.timeout {
-            Err(status) if has_deadline(&request) => Ok(crate::api::refusal(&request, status)),
+            Err(status) if has_deadline(&request) => Err(Error::Status(status.clone())),
             _ => next.handle(request).await,
         }
     }

@@ -22,7 +22,7 @@ use super::negotiate::{
 };
 use super::represent::{Converted, Include, View};
 use super::request_info::{self, Prefix, RequestInfo, Verb};
-use super::{Api, decode, list_body, represent, routes, watch_body};
+use super::{Api, decode, list_body, routes, watch_body};
 use crate::sending::{Pins, SendBy};
 use crate::unsent::Payer;
 use crate::{Body, Error, Query, Request, Response, Status, body, deadline};
@@ -102,11 +102,7 @@ impl Api {
             None => work.await,
             Some(until) => timeout_at(until, work).await.unwrap_or_else(|_| Err(large::timed_out().into())),
         };
-        let mut response = match outcome {
-            Ok(response) => response,
-            Err(Error::Status(status)) => represent::status_response(&status, format),
-            Err(other) => return Err(other),
-        };
+        let mut response = outcome.unwrap_or_else(|error| error.into_response(format));
         if let Some(timeout) = timeout.filter(|timeout| *timeout < self.config.request_timeout) {
             response.extensions_mut().insert(SendBy::request(received, timeout));
         }

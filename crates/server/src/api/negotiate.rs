@@ -137,6 +137,11 @@ pub(crate) enum ErrorFormat {
     IndentedJson,
 }
 
+impl ErrorFormat {
+    /// JSON in one line, whatever the client accepts.
+    pub(crate) const JSON: Self = Self::Negotiated(Format::Json);
+}
+
 /// What the client prefers for the response: the headers `Accept`, `Accept-Encoding` and `User-Agent`, and
 /// `pretty`.
 #[derive(Debug, Clone)]

@@ -145,7 +145,7 @@ impl Api {
     ) -> Result<Response, Error> {
         let (documents, at) = (self.documents.clone(), path.to_owned());
         let Some(v3) = discovery::blocking(move || documents.v3(&catalog, &at)).await? else {
-            return Ok(bare(StatusCode::NOT_FOUND));
+            return Err(Error::UnknownDocument);
         };
         let kept = &v3.document;
         let accept = request.header(ACCEPT);
@@ -156,9 +156,7 @@ impl Api {
         let encodings = [(JSON, JSON), (V3_PROTOBUF, V3_PROTOBUF), (V3_PROTOBUF_OLD, V3_PROTOBUF)];
         let chosen = ranges.iter().find_map(|range| encodings.iter().find(|(name, _)| range.takes(name)));
         let Some((_, media_type)) = chosen else {
-            let mut response = bare(StatusCode::NOT_ACCEPTABLE);
-            set(&mut response, VARY, "Accept");
-            return Ok(response);
+            return Err(Error::UnacceptableDocument(&["Accept"]));
         };
         let hash = request.query().values("hash").next();
         let hash = hash.as_deref().filter(|hash| !hash.is_empty());
@@ -206,33 +204,31 @@ impl Api {
         ];
         let ranges = negotiate::ranges(if accept.is_empty() { "*/*" } else { accept });
         let chosen = ranges.iter().find_map(|range| encodings.iter().find(|(name, ..)| range.takes(name)));
-        let mut response = match chosen {
-            None => bare(StatusCode::NOT_ACCEPTABLE),
-            Some((_, media_type, encoding)) => {
-                let (documents, encoding) = (self.documents.clone(), *encoding);
-                let wants_gzip = takes_gzip(request) && request.header(RANGE).is_empty();
-                let known = request.header(IF_NONE_MATCH).to_owned();
-                let (made, body) = discovery::blocking(move || {
-                    let v2 = documents.v2(&catalog, encoding);
-                    let body = match contains_etag(&known, &quoted(&v2.made.etag)) {
-                        true => Bytes::new(),
-                        false if wants_gzip => v2.gzip(&documents.in_use),
-                        false => v2.plain(&documents.in_use),
-                    };
-                    (v2.made.clone(), body)
-                })
-                .await?;
-                tagged(request, &made.etag, media_type, made.at, || {
-                    if !wants_gzip {
-                        return part(request, body);
-                    }
-                    let mut response = Response::new(Body::shared(body));
-                    set(&mut response, CONTENT_ENCODING, "gzip");
-                    set(&mut response, ACCEPT_RANGES, "bytes");
-                    response
-                })
-            }
+        let Some((_, media_type, encoding)) = chosen else {
+            return Err(Error::UnacceptableDocument(&["Accept-Encoding", "Accept"]));
         };
+        let (documents, encoding) = (self.documents.clone(), *encoding);
+        let wants_gzip = takes_gzip(request) && request.header(RANGE).is_empty();
+        let known = request.header(IF_NONE_MATCH).to_owned();
+        let (made, body) = discovery::blocking(move || {
+            let v2 = documents.v2(&catalog, encoding);
+            let body = match contains_etag(&known, &quoted(&v2.made.etag)) {
+                true => Bytes::new(),
+                false if wants_gzip => v2.gzip(&documents.in_use),
+                false => v2.plain(&documents.in_use),
+            };
+            (v2.made.clone(), body)
+        })
+        .await?;
+        let mut response = tagged(request, &made.etag, media_type, made.at, || {
+            if !wants_gzip {
+                return part(request, body);
+            }
+            let mut response = Response::new(Body::shared(body));
+            set(&mut response, CONTENT_ENCODING, "gzip");
+            set(&mut response, ACCEPT_RANGES, "bytes");
+            response
+        });
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
         Ok(response)

@@ -16,7 +16,7 @@ mod unstored;
 pub(crate) mod wire;
 
 pub(crate) use converted::Converted;
-pub(crate) use status::status_response;
+pub(crate) use status::status_body;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -88,8 +88,7 @@ impl Verb {
     }
 }
 
-/// A path that ends with a prefix (`watch`, `proxy`). The reference answers 500 in plain text with
-/// [`incomplete`].
+/// A path that ends with a prefix (`watch`, `proxy`): `Error::IncompletePath`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IncompletePath;
 
@@ -112,13 +111,6 @@ pub(crate) fn decode(raw: &str) -> Option<Cow<'_, str>> {
 
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
-}
-
-/// The reason of the 500 for a path that ends with a prefix. It contains the URI as the client wrote it, with
-/// its query.
-pub(crate) fn incomplete(uri: &http::Uri) -> String {
-    let written = uri.path_and_query().map_or("/", |written| written.as_str());
-    format!("failed to create RequestInfo: unable to determine kind and namespace from url, {written}")
 }
 
 impl<'a> RequestInfo<'a> {

@@ -155,6 +155,7 @@ fn has_method(verb: KindVerb, method: &Method) -> bool {
 mod tests {
     use super::*;
     use crate::Query;
+    use crate::api::negotiate::ErrorFormat;
     use crate::api::testing::Fixture;
 
     async fn code(method: Method, path: &str) -> u16 {
@@ -163,7 +164,7 @@ mod tests {
         assert!(info.is_resource_request, "{path}");
         match find(&fixture.registry.catalog(), &info, &method) {
             Ok(_) => 200,
-            Err(error) => error.into_response().status().as_u16(),
+            Err(error) => error.into_response(ErrorFormat::JSON).status().as_u16(),
         }
     }
 

@@ -24,7 +24,6 @@ use tokio::time::timeout;
 use super::proxy::add_forwarded_for;
 use super::{Backends, OPENING, Place, empty, failed, switched_unasked, uri};
 use crate::api::Api;
-use crate::error::plain_text;
 use crate::takeover::{Taken, Takeover};
 use crate::{Body, Error, Request, Response, Status};
 use std::sync::Arc;
@@ -55,7 +54,7 @@ impl Api {
             return self.tunnel(request, &location, place).await;
         }
         if connect != Connect::PortForward && offers(|protocol| protocol == remote_command::PROTOCOL) {
-            return Ok(translate(headers, self.backends.clone(), location, place));
+            return translate(headers, self.backends.clone(), location, place);
         }
         if !websocket::is_upgrade(headers) {
             return Err(Status::bad_request("Upgrade request required").into());
@@ -113,16 +112,13 @@ impl Api {
             return refused(self, response);
         }
         if !is_spdy(response.headers()) {
-            let why = "unable to upgrade: missing upgrade headers in response\n";
-            return Ok(plain_text(StatusCode::INTERNAL_SERVER_ERROR, why));
+            return Err(Error::MissingUpgradeHeaders);
         }
         let chosen = match text(response.headers(), &PROTOCOL_VERSION).trim() {
             "" => String::new(),
             chosen => format!("{TUNNEL_PREFIX}{chosen}"),
         };
-        let Some(mut switched) = accepted(request.headers(), &chosen) else {
-            return Ok(plain_text(StatusCode::BAD_REQUEST, "Bad Request\n"));
-        };
+        let mut switched = accepted(request.headers(), &chosen)?;
         switched.extensions_mut().insert(Takeover::new(move |client| async move {
             let Some(backend) = upgraded(upgrade).await else { return };
             if let Err(error) = streams::tunnel::run(client, backend).await {
@@ -208,10 +204,9 @@ async fn copy(client: Taken, upgrade: OnUpgrade) {
     }
 }
 
-/// The response that accepts a WebSocket with a protocol, which may be empty; none if the request is not a
-/// proper one.
-pub(super) fn accepted(headers: &HeaderMap, protocol: &str) -> Option<Response> {
-    let accept = websocket::accept(headers)?;
+/// The response that accepts a WebSocket with a protocol, which may be empty.
+pub(super) fn accepted(headers: &HeaderMap, protocol: &str) -> Result<Response, Error> {
+    let accept = websocket::accept(headers).ok_or(Error::BadHandshake)?;
     let mut response = Response::new(Body::Empty);
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let answered = response.headers_mut();
@@ -219,9 +214,10 @@ pub(super) fn accepted(headers: &HeaderMap, protocol: &str) -> Option<Response> 
     answered.insert(UPGRADE, HeaderValue::from_static("websocket"));
     answered.insert(SEC_WEBSOCKET_ACCEPT, accept);
     if !protocol.is_empty() {
-        answered.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::try_from(protocol).ok()?);
+        let protocol = HeaderValue::try_from(protocol).map_err(|_| Error::BadHandshake)?;
+        answered.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
-    Some(response)
+    Ok(response)
 }
 
 fn is_tunnel(protocol: &str) -> bool {
@@ -239,10 +235,13 @@ fn is_spdy(headers: &HeaderMap) -> bool {
 }
 
 /// Accepts a WebSocket with channels, and translates it to SPDY.
-fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location, place: Place) -> Response {
-    let Some(mut response) = accepted(headers, remote_command::PROTOCOL) else {
-        return plain_text(StatusCode::BAD_REQUEST, "Bad Request\n");
-    };
+fn translate(
+    headers: &HeaderMap,
+    backends: Arc<Backends>,
+    location: Location,
+    place: Place,
+) -> Result<Response, Error> {
+    let mut response = accepted(headers, remote_command::PROTOCOL)?;
     response.extensions_mut().insert(Takeover::new(move |client| async move {
         let streams = location.command.unwrap_or_default();
         let streams = Streams {
@@ -262,7 +261,7 @@ fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location, p
             log::debug!(error:%; "a command ended in the middle");
         }
     }));
-    response
+    Ok(response)
 }
 
 /// Opens a SPDY connection for a command; returns it with the protocol that the backend chose.
