@@ -15,13 +15,13 @@ pub enum Format {
 }
 
 /// The body of an apply. It is decoded once, however often the write is attempted.
-pub(crate) struct Body<'a> {
+pub(crate) struct ApplyBody<'a> {
     format: Format,
     bytes: &'a [u8],
     decoded: Option<Decoded>,
 }
 
-impl<'a> Body<'a> {
+impl<'a> ApplyBody<'a> {
     pub(crate) fn new(format: Format, bytes: &'a [u8]) -> Self {
         Self { format, bytes, decoded: None }
     }

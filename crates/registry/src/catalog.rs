@@ -34,7 +34,7 @@ struct Builtin {
 }
 
 /// A change of the catalog: the new served versions of one custom resource.
-pub(crate) struct Change {
+pub(crate) struct CatalogChange {
     pub(crate) group: Text,
     pub(crate) resource: Text,
     /// The versions; empty if the resource is removed.
@@ -141,11 +141,11 @@ impl Catalog {
     /// replaces.
     ///
     /// A custom kind in a group version of built-in kinds is not served, as in the reference.
-    pub(crate) fn with(&self, changes: Vec<Change>) -> (Self, Vec<Arc<Served>>) {
+    pub(crate) fn with(&self, changes: Vec<CatalogChange>) -> (Self, Vec<Arc<Served>>) {
         let generation = self.generation + 1;
         let mut custom = self.custom.clone();
         let mut retired = Vec::new();
-        for Change { group, resource, now } in changes {
+        for CatalogChange { group, resource, now } in changes {
             let mut at = custom.partition_point(|known| known.group < group);
             while let Some(known) = custom.get_mut(at).filter(|known| known.group == group) {
                 if let Ok(place) = known.place(&resource) {
@@ -249,7 +249,7 @@ impl GroupVersion {
         self.group == group && self.version == version
     }
 
-    /// Its order among the group versions of custom kinds.
+    /// The order of this group version among those of custom kinds.
     fn order(&self, group: &str, version: &str) -> Order {
         let by_version =
             || preferred_first(&self.version, version).then_with(|| self.version.as_str().cmp(version));

@@ -49,13 +49,13 @@ impl<'a> Address<'a> {
         Self { group, version: "v1", resource, subresource: "", namespace, name: "" }
     }
 
-    /// One object.
+    /// One object of the resource.
     #[must_use]
     pub const fn named(self, name: &'a str) -> Self {
         Self { name, ..self }
     }
 
-    /// A subresource of it.
+    /// A subresource of the object.
     #[must_use]
     pub const fn subresource(self, subresource: &'a str) -> Self {
         Self { subresource, ..self }

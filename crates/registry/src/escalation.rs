@@ -151,8 +151,8 @@ impl Check<'_> {
         Status::forbidden(GROUP, self.resource(), self.attributes.name, why)
     }
 
-    /// The error for the role of a binding that does not exist. The binding is not validated yet, so the role
-    /// reference may be invalid, as in the reference.
+    /// The error for the role of a binding that does not exist. The binding is not validated yet: an invalid
+    /// role reference is an error of the lookup, as in the reference.
     fn unresolved(&self, role: &RoleRef, namespace: &str) -> Status {
         match role.kind {
             RoleKind::Unsupported(_) => unknown_reason_500(Unresolved { role, resource: None }.to_string()),

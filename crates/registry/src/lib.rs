@@ -7,6 +7,9 @@
 //!
 //! Sockets, media types and the encodings of responses are in the crate `server`.
 
+#![deny(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, reason = "an index out of range fails the test"))]
+
 mod apply;
 mod bind;
 mod catalog;

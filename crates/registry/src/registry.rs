@@ -1,7 +1,7 @@
 //! The registry: the catalog of the served kinds, the cache with their objects, and the configuration of
 //! authorization, admission and hooks.
 
-use crate::catalog::{Catalog, Change, Served};
+use crate::catalog::{Catalog, CatalogChange, Served};
 use crate::components::Components;
 use crate::connect::KubeletAddresses;
 use crate::convert::Conversion;
@@ -255,7 +255,8 @@ impl Registry {
         if now.is_empty() {
             return false;
         }
-        let (next, _) = before.with(vec![Change { group: group.into(), resource: resource.into(), now }]);
+        let (next, _) =
+            before.with(vec![CatalogChange { group: group.into(), resource: resource.into(), now }]);
         self.catalog.send_replace(Arc::new(next));
         true
     }
@@ -278,12 +279,12 @@ impl Registry {
     pub async fn uninstall(&self, group: &str, resource: &str) -> Result<bool, Error> {
         let _changing = self.changing.lock().await;
         refuse_builtin(group, resource)?;
-        self.publish(vec![Change { group: group.into(), resource: resource.into(), now: Vec::new() }]);
+        self.publish(vec![CatalogChange { group: group.into(), resource: resource.into(), now: Vec::new() }]);
         Ok(self.cache.remove(&store_prefix(group, resource)).await?)
     }
 
     /// Loads the objects of a kind into the cache, and returns the change of the catalog that serves it.
-    async fn load(&self, kind: CustomKind) -> Result<Change, Error> {
+    async fn load(&self, kind: CustomKind) -> Result<CatalogChange, Error> {
         let Some(storage) = kind.versions.iter().find(|version| version.is_named(&kind.storage_version))
         else {
             return Err(Error::Missing(kind.storage_version.to_string()));
@@ -329,11 +330,11 @@ impl Registry {
             .filter(|version| version.served)
             .map(|version| served(version, kind.seen_from(version), through()))
             .collect();
-        Ok(Change { group, resource, now })
+        Ok(CatalogChange { group, resource, now })
     }
 
     /// Publishes a new catalog with these changes, and retires the `Served` values that they replace.
-    fn publish(&self, changes: Vec<Change>) {
+    fn publish(&self, changes: Vec<CatalogChange>) {
         let (next, retired) = self.catalog().with(changes);
         self.catalog.send_replace(Arc::new(next));
         retired.iter().for_each(|served| served.retire());

@@ -64,7 +64,7 @@ pub(crate) enum Body<'a> {
     /// A patch.
     Patch(Patch, &'a [u8]),
     /// A configuration that is applied.
-    Apply(apply::Body<'a>),
+    Apply(apply::ApplyBody<'a>),
 }
 
 /// One write request.
@@ -167,7 +167,7 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         target.check_verb(&["patch"])?;
-        Write::new(self, target, Body::Apply(apply::Body::new(format, body)), options)?.run().await
+        Write::new(self, target, Body::Apply(apply::ApplyBody::new(format, body)), options)?.run().await
     }
 }
 
@@ -278,7 +278,7 @@ impl<'a> Write<'a> {
             Body::New(_) => true,
             Body::Patch(..) => false,
             Body::Apply(..) => self.target.subresource.is_none(),
-            // A PUT of the status of a missing object creates the object, as in the reference.
+            // A PUT of the status of a missing object creates the object.
             Body::Whole(_) => {
                 let whole =
                     self.target.subresource.is_none() || self.target.part() == Some(WrittenPart::Status);

@@ -2,8 +2,8 @@
 //!
 //! The API parses the request (`request_info`), authorizes the user, finds the route (`routes`), negotiates
 //! the media type of the response (`negotiate`), calls the verb (`dispatch`), and encodes the result
-//! (`represent`, `list_body`, `watch_body`). Requests for connections to pods, nodes and services are handed
-//! on (`connect`).
+//! (`represent`, `list_body`, `watch_body`). Requests for connections to pods, nodes and services are
+//! forwarded (`connect`).
 
 mod compress;
 mod connect;
@@ -61,7 +61,7 @@ pub struct ApiConfig {
 }
 
 impl Api {
-    /// The API of a registry, with clients for what it connects to.
+    /// The API of a registry, with the clients for its backends.
     pub fn new(registry: Arc<Registry>, lifecycle: Lifecycle, config: ApiConfig, backends: Backends) -> Self {
         let (documents, large) = (Arc::default(), LargeWork::default());
         Self { registry, lifecycle, config, documents, large, backends: Arc::new(backends) }

@@ -25,16 +25,16 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// One of the health endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
-    /// `/livez`: should the process be restarted?
+    /// `/livez`: a failure means that the process should be restarted.
     Live,
-    /// `/readyz`: should it get requests?
+    /// `/readyz`: a failure means that the process should get no requests.
     Ready,
     /// `/healthz`: the older form of `/livez`.
     Healthy,
 }
 
 impl Endpoint {
-    /// All of them.
+    /// All endpoints.
     pub const ALL: &[Self] = &[Self::Live, Self::Ready, Self::Healthy];
 
     /// The endpoints of a check of readiness only.
@@ -114,7 +114,7 @@ pub struct Checks {
     notes: Option<Notes>,
 }
 
-/// What is wrong though the server is ready.
+/// Warnings of a server that is ready.
 struct Notes(Box<dyn Fn() -> Vec<String> + Send + Sync>);
 
 impl fmt::Debug for Notes {
@@ -123,12 +123,12 @@ impl fmt::Debug for Notes {
     }
 }
 
-/// Who asks: notes have names of objects, which a stranger does not learn.
+/// The client of a health request. Only an authenticated user sees notes, which contain names of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// An authenticated user.
     Known,
-    /// Anybody.
+    /// An unauthenticated client.
     Stranger,
 }
 
@@ -137,7 +137,7 @@ pub(crate) enum Audience {
 pub(crate) enum HealthRequest<'a> {
     /// All checks of an endpoint.
     Summary(Endpoint),
-    /// One of them.
+    /// One check.
     Single(&'a Check),
 }
 
@@ -156,7 +156,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Adds lines to the verbose response of readiness for what is wrong though the server is ready.
+    /// Adds warnings to the verbose response of readiness. They do not fail it.
     pub fn note(&mut self, notes: impl Fn() -> Vec<String> + Send + Sync + 'static) {
         self.notes = Some(Notes(Box::new(notes)));
     }

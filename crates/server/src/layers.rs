@@ -68,7 +68,7 @@ impl Layer for HeadHasNoBody {
         let head = request.method() == Method::HEAD;
         let mut response = next.handle(request).await?;
         if head {
-            // A server that is proxied to has said the length itself.
+            // A proxied response may have its `Content-Length` already.
             if let Some(length) = response.body().size_hint().exact() {
                 response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
             }
@@ -138,7 +138,7 @@ pub(crate) fn caller(request: &Request) -> Result<&Authenticated, Error> {
     request.head.extensions.get().ok_or_else(|| Status::unauthorized().into())
 }
 
-/// Refuses a request for a path that its user may not see.
+/// Authorizes a non-resource request.
 async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Error> {
     let user = caller(request)?.user();
     let attributes = Attributes::path(non_resource_verb(request.method()), request.path());

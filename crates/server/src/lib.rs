@@ -14,6 +14,9 @@
 //! Authentication and authorization are in the crate `auth`. [`Peer`] has the certificate chain of the
 //! client; TLS has verified only that the client owns the key of its first certificate.
 
+#![deny(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, reason = "an index out of range fails the test"))]
+
 pub mod api;
 pub mod body;
 mod clock;

@@ -34,11 +34,11 @@ pub struct Request {
     pub body: RequestBody,
     /// The other end of the connection, shared by all its requests.
     pub peer: Arc<Peer>,
-    /// What is read from the head once, for all layers and the API.
+    /// The facts about the request that layers and the API share.
     pub(crate) context: RequestContext,
 }
 
-/// What several layers and the API need of a request, found once when the request arrives.
+/// The facts about a request that layers and the API share. They are found once, when the request arrives.
 #[derive(Debug)]
 pub(crate) struct RequestContext {
     /// When the request arrived; its timeout counts from here.
@@ -123,13 +123,13 @@ pub struct Peer {
     pub certificates: Vec<CertificateDer<'static>>,
     /// The version of TLS that was agreed on.
     pub tls: Option<ProtocolVersion>,
-    /// What the certificates are worth, verified for the first request.
+    /// The verified certificates, from the first request on.
     pub(crate) certified: Mutex<Option<Arc<Certified>>>,
     /// Whether any request of the connection was authenticated.
     pub(crate) authenticated: AtomicBool,
-    /// What responses under way hold, of all connections of the server.
+    /// The budget of unsent bytes, shared by all connections of the server.
     pub(crate) unsent: Arc<Unsent>,
-    /// All connections of the server; none for a request of this process.
+    /// All connections of the server; `None` for a request of this process.
     pub(crate) connections: Option<Arc<Connections>>,
 }
 
@@ -153,7 +153,7 @@ impl Peer {
         }
     }
 
-    /// What the certificates are worth. They are verified once, and again when the authorities have changed.
+    /// Verifies the certificates: once, and again when the authorities have changed.
     pub(crate) fn certify(&self, authenticators: &Authenticators) -> Option<Arc<Certified>> {
         if self.certificates.is_empty() {
             return None;
@@ -168,7 +168,7 @@ impl Peer {
         self.authenticated.load(Ordering::Acquire)
     }
 
-    /// A request of the connection was authenticated.
+    /// Notes that a request of the connection was authenticated.
     pub(crate) fn set_authenticated(&self) {
         if !self.is_authenticated() {
             self.authenticated.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! `/version`: which API this server speaks, and from what it was built.
+//! `/version`: the version of the API, and the build of this server.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
@@ -8,7 +8,7 @@ use schema::json;
 use crate::api::negotiate::route;
 use crate::{Body, Error, Request, Response, Status};
 
-/// The version of the API that is spoken, as a git tag of the reference.
+/// The version of the Kubernetes API, as a git tag of the reference.
 pub const API: &str = "v1.33.7";
 
 const MAJOR: &str = "1";
@@ -18,9 +18,9 @@ const OLDEST_COMPATIBLE_MINOR: &str = "32";
 /// The build information of `/version`; the rest of the document is constant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Info {
-    /// The commit it was built from.
+    /// The commit of the build.
     pub git_commit: String,
-    /// When that commit was made, in RFC 3339.
+    /// The time of the commit, in RFC 3339.
     pub build_date: String,
     /// The compiler and its version.
     pub compiler: String,

@@ -72,7 +72,7 @@ impl BodyKind {
         kinds::api_version(&self.group, &self.version).to_string()
     }
 
-    /// Takes from the expected kind what it does not say.
+    /// Fills in missing parts from the expected kind.
     fn complete(&mut self, wanted: &Self) {
         if self.kind.is_empty() {
             self.kind.clone_from(&wanted.kind);
@@ -87,7 +87,7 @@ impl BodyKind {
 /// A body that is refused.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// The answer.
+    /// The status of the response.
     pub(crate) status: Status,
     /// The warnings for the client.
     pub(crate) warnings: Vec<String>,
@@ -154,13 +154,13 @@ pub(crate) fn object(
         let status = Status::bad_request(format!(
             "the API version in the data ({given}) does not match the expected API version ({wanted_version})"
         ));
-        // A built-in kind has no warnings for what it would not take anyway.
+        // A body of another version, which is refused, has warnings for a custom kind only.
         let warnings = if expected.is_custom { warnings } else { Vec::new() };
         return Err(Refused { status, warnings });
     }
     let mut value = decoded.value;
     if let Some(map) = value.as_map_mut() {
-        // The rules of a custom kind refuse another one.
+        // A custom object keeps its own `kind`: validation refuses a wrong one.
         map.insert("kind", if expected.is_custom { named.kind.into() } else { wanted.kind.clone() });
         map.insert("apiVersion", wanted_version);
     }
@@ -375,7 +375,7 @@ fn in_lines(strict: &Strict) -> Vec<String> {
     }
 }
 
-/// How many bytes of a body an error contains.
+/// The number of bytes of a body that an error contains.
 const SUMMARY_BYTES: usize = 30;
 
 fn summary(body: &[u8]) -> String {

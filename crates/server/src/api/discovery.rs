@@ -88,11 +88,11 @@ pub(crate) struct Documents {
     /// The hashes of all OpenAPI v3 documents.
     v3_hashes: MemoizedBy<String, String>,
     v3_index: MemoizedBy<(), Bytes>,
-    /// What responses under way have of them.
+    /// The encoded documents that current responses hold.
     pub(super) in_use: InUse<DocumentForm>,
 }
 
-/// A document as it is sent: which, and in which form. Its content is that of the hash.
+/// The key of an encoded document: the document, its encoding, and the hash of its content.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum DocumentForm {
     Aggregated(Root, Format, String),
@@ -127,7 +127,7 @@ impl Documents {
 
     /// The OpenAPI v2 document in an encoding.
     pub(super) fn v2(&self, catalog: &Catalog, encoding: Encoding) -> V2 {
-        // The parts do not change: what is served in another form has another id.
+        // The parts do not change: a kind that changes gets another id.
         let unchanged = 0;
         let mut writer = None;
         let mut of = |id, make: &dyn Fn(&mut openapi::v2::Writer) -> DocumentPart| {

@@ -29,7 +29,7 @@ use crate::{Body, Error, Query, Request, Response, Status, body, deadline};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
-/// A request that has a route and is authorized: the arguments of its verb.
+/// A routed and authorized request: the arguments of its verb.
 struct VerbRequest<'a> {
     target: Target<'a>,
     query: Query<'a>,
@@ -39,7 +39,7 @@ struct VerbRequest<'a> {
     body: Bytes,
     warnings: Warnings,
     payer: Payer,
-    /// When it has to be answered.
+    /// The deadline of the request.
     until: Option<Instant>,
 }
 
@@ -71,7 +71,7 @@ struct Routed<'a> {
     catalog: &'a Catalog,
     route: &'a routes::Route<'a>,
     warnings: Warnings,
-    /// When the request times out.
+    /// The deadline of the request.
     until: Option<Instant>,
 }
 
@@ -259,11 +259,11 @@ impl Api {
 
     async fn create(&self, mut request: VerbRequest<'_>) -> Result<Response, Error> {
         if request.target.subresource.is_none() {
-            // The path of a custom kind may have a name; the body decides.
+            // The path of a custom kind may have a name; that in the body counts.
             request.target.name = "";
         }
-        // A subresource creates an object of another kind, and a review or a binding is nothing that is kept:
-        // they have no columns.
+        // Subresources, reviews and bindings have no columns: they create objects of other kinds, or store
+        // none.
         let allowed = if request.target.subresource.is_some() || request.target.served.stored.is_none() {
             AllowedTransforms::NoTables
         } else {
@@ -351,7 +351,7 @@ impl Api {
         Ok(DeleteOptions { ignore_read_errors, warnings, deadline, ..options })
     }
 
-    /// How the objects of the response are encoded.
+    /// The encoding of the response's objects.
     fn view(&self, request: &VerbRequest<'_>, allowed: AllowedTransforms) -> Result<View, Status> {
         let accept = self.negotiator_for(&request.target).accept(request.preferences, allowed)?;
         // Metadata alone is a part of the stored bytes.
@@ -409,7 +409,7 @@ impl Api {
         Ok(response)
     }
 
-    /// How many bytes of a stored object have to be encoded or compressed for a response.
+    /// The number of bytes of a stored object that have to be encoded or compressed for a response.
     fn bytes_to_encode(&self, request: &VerbRequest<'_>, view: &View, content: &Content) -> usize {
         match content {
             Content::Entry(entry) if view.sends_stored(entry) => match self.coding(request.preferences) {

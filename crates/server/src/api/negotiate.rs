@@ -110,7 +110,7 @@ pub(crate) enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// As in `apiVersion`.
+    /// The `apiVersion` of the kinds of this version.
     pub(crate) fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
@@ -142,8 +142,8 @@ impl ErrorFormat {
     pub(crate) const JSON: Self = Self::Negotiated(Format::Json);
 }
 
-/// What the client prefers for the response: the headers `Accept`, `Accept-Encoding` and `User-Agent`, and
-/// `pretty`.
+/// The preferences of the client for the response: the headers `Accept`, `Accept-Encoding` and `User-Agent`,
+/// and `pretty`.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientPreferences {
     accept: Option<HeaderValue>,
@@ -232,7 +232,7 @@ impl Negotiator {
         })
     }
 
-    /// What an error is written as.
+    /// The format of errors.
     pub(crate) fn error_format(self, preferences: &ClientPreferences) -> ErrorFormat {
         let chosen = self.choose(preferences, AllowedTransforms::None);
         chosen.map_or(ErrorFormat::IndentedJson, |accept| ErrorFormat::Negotiated(accept.format))

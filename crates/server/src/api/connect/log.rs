@@ -1,4 +1,4 @@
-//! The log of a container: what the kubelet sends, as it sends it.
+//! The log of a container, streamed from the kubelet.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +26,7 @@ const MOST_ERROR: usize = 50_000;
 const PROTOCOLS: [(&str, bool); 3] = [("", false), ("binary.k8s.io", false), ("base64.binary.k8s.io", true)];
 
 impl Api {
-    /// Sends the log.
+    /// Answers with the log.
     pub(super) async fn log(
         &self,
         request: &Request,
@@ -58,7 +58,7 @@ impl Api {
     }
 }
 
-/// What a client learns of an error of a kubelet.
+/// The status for an error of a kubelet.
 async fn refusal(status: StatusCode, body: Incoming, pod: &str) -> Status {
     let text = match timeout(OPENING, Limited::new(body, MOST_ERROR).collect()).await {
         Ok(Ok(body)) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
@@ -141,10 +141,10 @@ async fn send_messages(client: Taken, mut log: Incoming, is_encoded: bool) -> Re
         to.write_all(&websocket::normal_close()).await?;
         to.shutdown().await
     };
-    // What a client says means nothing; its end does.
+    // Data from the client is ignored; the end of its stream ends the log.
     let gone = async {
-        let mut said = [0; 1 << 10];
-        while from.read(&mut said).await.is_ok_and(|read| read > 0) {}
+        let mut ignored = [0; 1 << 10];
+        while from.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
     };
     tokio::select! {
         outcome = send => outcome.map_err(|error| Error::Internal(error.to_string())),

@@ -1,5 +1,4 @@
-//! Upgrades: a connection of a client that stops being HTTP, and the connection to the backend that it is
-//! continued by.
+//! Upgrades: the connection of a client that stops being HTTP, and its connection to the backend.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
@@ -38,7 +37,7 @@ const OWN_SUFFIX: &str = ".k8s.io";
 const MOST_ERROR: usize = 64 << 10;
 
 impl Api {
-    /// Answers a request for a command or for ports of a pod.
+    /// Answers exec, attach and port-forward requests.
     pub(super) async fn stream(
         &self,
         request: &mut Request,
@@ -62,7 +61,7 @@ impl Api {
         self.upgrade(request, &location, place).await
     }
 
-    /// Hands an upgrade on, and then bytes in both directions.
+    /// Forwards an upgrade to the backend, and then copies bytes in both directions.
     pub(super) async fn upgrade(
         &self,
         request: &Request,
@@ -72,7 +71,7 @@ impl Api {
         let mut headers = request.headers().clone();
         add_forwarded_for(&mut headers, request.peer.address.ip());
         let answer = ask(&self.backends, location, request.method().clone(), headers, place).await?;
-        let Answer { response, upgrade } = answer;
+        let UpgradeResponse { response, upgrade } = answer;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return refused(self, response);
         }
@@ -106,7 +105,7 @@ impl Api {
             }
         }
         add_forwarded_for(&mut headers, request.peer.address.ip());
-        let Answer { response, upgrade } =
+        let UpgradeResponse { response, upgrade } =
             ask(&self.backends, location, Method::POST, headers, place).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return refused(self, response);
@@ -129,20 +128,20 @@ impl Api {
     }
 }
 
-/// The answer of a backend to an upgrade.
-struct Answer {
+/// The response of a backend to an upgrade request.
+struct UpgradeResponse {
     response: http::Response<Incoming>,
     upgrade: OnUpgrade,
 }
 
-/// Asks a backend for an upgrade. Any answer but that and an error is an error itself.
+/// Sends an upgrade request to a backend. A status code below 400 other than 101 is an error.
 async fn ask(
     backends: &Backends,
     location: &Location,
     method: Method,
     mut headers: HeaderMap,
     place: Place,
-) -> Result<Answer, Status> {
+) -> Result<UpgradeResponse, Status> {
     headers.remove(CONTENT_LENGTH);
     headers.remove(TRANSFER_ENCODING);
     let mut asked = http::Request::new(empty());
@@ -157,7 +156,7 @@ async fn ask(
         return Err(failed(&format!("invalid upgrade response: status code {}", status.as_u16())));
     }
     let upgrade = hyper::upgrade::on(&mut response);
-    Ok(Answer { response, upgrade })
+    Ok(UpgradeResponse { response, upgrade })
 }
 
 /// 504 for a backend that does not agree to an upgrade in time.
@@ -166,7 +165,7 @@ fn unanswered(what: &str) -> Status {
     Status { code: 504, reason: Reason::Timeout, ..failed(&message) }
 }
 
-/// Whether a backend switches to a protocol that it was asked for.
+/// Whether a backend switches to a requested protocol.
 fn is_asked_for(asked: &HeaderMap, answered: &HeaderMap) -> bool {
     let chosen = text(answered, &UPGRADE).trim();
     let offered = asked.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
@@ -176,7 +175,7 @@ fn is_asked_for(asked: &HeaderMap, answered: &HeaderMap) -> bool {
         && offered.any(|one| one.eq_ignore_ascii_case(chosen))
 }
 
-/// The error of a backend, for the client, whose connection ends with it.
+/// The response for a backend that refused the upgrade: the backend's own. The client's connection is closed.
 fn refused(api: &Api, answer: http::Response<Incoming>) -> Result<Response, Error> {
     let (head, body) = answer.into_parts();
     let mut response = api.streamed(body);
@@ -294,7 +293,7 @@ async fn open(backends: &Backends, location: &Location, place: Place) -> Result<
     }
 }
 
-/// What a client learns of a backend that does not speak SPDY with it.
+/// The status for a backend that did not switch to SPDY.
 async fn refusal(url: &str, response: http::Response<Incoming>) -> Status {
     let status = response.status();
     if status.is_redirection() && response.headers().contains_key(http::header::LOCATION) {
@@ -340,7 +339,7 @@ fn parse(bytes: &[u8]) -> Option<Value> {
     decoded.ok().map(|decoded| decoded.value)
 }
 
-/// What a client is told at the end of a command, from what the backend said.
+/// The last message to the client of a command, from the error stream of the backend.
 pub(super) fn ending(protocol: &str, said: &[u8]) -> Vec<u8> {
     const SUCCESS: &[u8] = br#"{"metadata":{},"status":"Success"}"#;
     if said.is_empty() {
@@ -370,7 +369,7 @@ fn in_stream(status: &Status) -> String {
     }
 }
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Success,
