@@ -1,11 +1,11 @@
-//! The configurations of server-side apply: reading them, and reporting what they repeat.
+//! The configurations of server-side apply: decoding, and reporting of duplicate keys.
 
 use crate::{Target, WriteOptions};
 use merge::FieldValidation;
 use object::{Map, Value};
 use schema::{Decoded, Error, Limits, Shape, Status, Strict, cbor, yaml};
 
-/// What a configuration is written in.
+/// The encoding of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `application/apply-patch+yaml`.
@@ -14,8 +14,29 @@ pub enum Format {
     Cbor,
 }
 
-/// Reads a configuration: an object of any kind, or nothing.
-pub(crate) fn read(format: Format, body: &[u8]) -> Result<Decoded, Status> {
+/// The body of an apply. It is decoded once, however often the write is attempted.
+pub(crate) struct ApplyBody<'a> {
+    format: Format,
+    bytes: &'a [u8],
+    decoded: Option<Decoded>,
+}
+
+impl<'a> ApplyBody<'a> {
+    pub(crate) fn new(format: Format, bytes: &'a [u8]) -> Self {
+        Self { format, bytes, decoded: None }
+    }
+
+    /// The configuration. The first attempt decodes it after it has read the object: 404 comes before 400.
+    pub(crate) fn config(&mut self) -> Result<&Decoded, Status> {
+        match &mut self.decoded {
+            Some(config) => Ok(config),
+            unread => Ok(unread.insert(read(self.format, self.bytes)?)),
+        }
+    }
+}
+
+/// Decodes a configuration. An empty body is an empty object.
+fn read(format: Format, body: &[u8]) -> Result<Decoded, Status> {
     let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
     let limits = &Limits::REQUEST;
     let read = match format {
@@ -39,7 +60,7 @@ pub(crate) fn read(format: Format, body: &[u8]) -> Result<Decoded, Status> {
     }
 }
 
-/// The message about an object that cannot be converted.
+/// The message for a result that cannot be converted to the storage version.
 pub(crate) fn unconvertible(target: &Target<'_>, config: &Value, why: &str) -> String {
     let name = config.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
     let Target { served, namespace, .. } = target;
@@ -47,7 +68,7 @@ pub(crate) fn unconvertible(target: &Target<'_>, config: &Value, why: &str) -> S
     format!("failed to convert to unversioned ({namespace}/{name}; {version}, Kind={kind}): {why}")
 }
 
-/// Reports keys that are repeated.
+/// Reports duplicate keys, as `fieldValidation` says.
 pub(crate) fn report(config: &Decoded, options: &WriteOptions) -> Result<(), Status> {
     let repeated = config.strict.iter().filter_map(|strict| match strict {
         Strict::Yaml(text) => Some(text.as_str()),

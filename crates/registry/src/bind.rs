@@ -1,9 +1,8 @@
-//! POST of a binding: a pod gets the node that a scheduler picked for it.
+//! POST of a binding: assigns a pod to the node that a scheduler has chosen.
 //!
-//! The steps of the pipeline are about the binding: it is admitted once, and is no object that is stored. Its
-//! effect, the node of the pod, the annotations (behind a gate also the labels) that the binding brings along
-//! and the condition that the pod was scheduled, is committed past the rules of pods, and tried again on the
-//! newer state after a conflict.
+//! The binding is admitted once, and not stored. Its effect is a change of the pod: the node, the annotations
+//! of the binding (behind a gate also its labels), and the condition `PodScheduled`. The pod is written
+//! without the validation of pods, and again on its newer state after a conflict.
 
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
@@ -17,7 +16,7 @@ use object::{Map, Value};
 use schema::{Ref, Status, builtin};
 
 impl Registry {
-    /// Gives a pod its node, by its subresource.
+    /// Binds a pod: POST of the subresource `pods/binding`.
     pub(crate) async fn bind(
         &self,
         target: &Target<'_>,
@@ -27,8 +26,8 @@ impl Registry {
         self.bind_pod(target, target, binding, options).await
     }
 
-    /// Gives the pod its node that has the name of the binding: the resource `bindings`. Its uid is no
-    /// precondition, unlike that of the subresource.
+    /// Binds the pod that has the name of the binding: POST of the resource `bindings`. The uid in the
+    /// binding is not a precondition, unlike for the subresource.
     pub(crate) async fn bind_by_name(
         &self,
         asked: &Target<'_>,
@@ -122,7 +121,7 @@ fn check_version(target: &Target<'_>, binding: &Map, pod: &Map, run: Run) -> Res
     )))
 }
 
-/// Puts a pod on a node, if it waits for one.
+/// Assigns a pod to a node; 409 if the pod is assigned already, is being deleted, or has scheduling gates.
 fn assign(target: &Target<'_>, pod: &mut Map, node: &str) -> Result<(), Status> {
     let name = target.name;
     let refused = |why: String| Err(Status::conflict("", "pods/binding", name, &why));
@@ -144,7 +143,7 @@ fn assign(target: &Target<'_>, pod: &mut Map, node: &str) -> Result<(), Status> 
     Ok(())
 }
 
-/// Copies the annotations or labels of a binding to its pod, over those that are there.
+/// Copies the annotations or labels of a binding to its pod; those of the binding win.
 fn copy_texts(pod: &mut Map, binding: &Map, key: &'static str) {
     let given = object_meta::metadata(binding).and_then(|metadata| metadata.get(key));
     if let Some(given) = given.and_then(Value::as_map).filter(|given| !given.is_empty())
@@ -157,7 +156,7 @@ fn copy_texts(pod: &mut Map, binding: &Map, key: &'static str) {
     }
 }
 
-/// Says that a pod was scheduled; since when, if it was said before.
+/// Sets the condition `PodScheduled`.
 fn set_scheduled(pod: &mut Map) {
     let Some(status) = pod.get_or_insert_with("status", || Map::new().into()).as_map_mut() else { return };
     let mut condition = Map::new();
@@ -166,7 +165,7 @@ fn set_scheduled(pod: &mut Map) {
     conditions::set(status, condition);
 }
 
-/// The answer: a status, with the code that it is sent with.
+/// The response to a binding or an eviction: a `Status` of success with the code 201.
 pub(crate) fn success() -> Result<Answer, Status> {
     let ty = builtin::by_name("meta.v1.Status")
         .ok_or_else(|| Status::internal_error("the type of a status is missing"))?;

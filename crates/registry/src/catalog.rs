@@ -1,10 +1,10 @@
-//! What is served at one moment: an immutable catalog, swapped as a whole when a custom kind comes, changes
-//! or goes.
+//! The catalog of all served kinds. It is immutable: a new one is published when a custom kind is added,
+//! changed or removed.
 //!
 //! 1. A request takes the catalog once ([`Registry::catalog`](crate::Registry::catalog)), and everything it
 //!    looks up is from that one.
-//! 2. What did not change is shared with the catalog before: a [`GroupVersion`] and its resources keep their
-//!    identity, and with it the documents and encodings that were made of them.
+//! 2. A new catalog shares everything unchanged with its predecessor: a [`GroupVersion`] and its resources
+//!    keep their identity, and with it the documents and encodings that were made from them.
 //! 3. A [`Served`] that is replaced or removed is *retired*; watches that use it end.
 
 use crate::stored::Stored;
@@ -18,53 +18,53 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::Semaphore;
 
-/// Everything that is served.
+/// All served kinds.
 pub struct Catalog {
     generation: u64,
     builtin: Arc<Builtin>,
-    /// The group versions of custom kinds, by group, and the preferred one of a group first. A new catalog
-    /// copies the list, and makes only those anew that change.
+    /// The group versions of custom kinds, sorted by group; in a group, the preferred version first. A new
+    /// catalog copies the list, and rebuilds only the group versions that change.
     custom: Vec<Arc<GroupVersion>>,
 }
 
-/// The built-in part, which never changes.
+/// The built-in kinds, which never change.
 struct Builtin {
     group_versions: Vec<Arc<GroupVersion>>,
     by_resource: HashMap<Text, Vec<Arc<Served>>>,
 }
 
-/// A resource in the form in which it is served from now on.
-pub(crate) struct Change {
+/// A change of the catalog: the new served versions of one custom resource.
+pub(crate) struct CatalogChange {
     pub(crate) group: Text,
     pub(crate) resource: Text,
-    /// Its versions; none if it is not served any more.
+    /// The versions; empty if the resource is removed.
     pub(crate) now: Vec<Arc<Served>>,
 }
 
-/// What is served under one group and version.
+/// The resources of one group and version.
 #[derive(Clone)]
 pub struct GroupVersion {
     /// The API group; empty for the core group.
     pub group: Text,
     /// The version.
     pub version: Text,
-    /// The generation of the catalog in which anything of this last changed.
+    /// The generation of the catalog in which this group version last changed.
     pub generation: u64,
-    /// Its resources: built-in ones in the order in which they are announced, custom ones by name.
+    /// The resources: built-in ones in the order of discovery, custom ones sorted by name.
     pub resources: Vec<Arc<Served>>,
 }
 
-/// One kind in one version, tied to where its objects are.
+/// One kind in one version, with its stored objects.
 pub struct Served {
-    /// What it is.
+    /// The resource type.
     pub resource_type: Arc<ResourceType>,
-    /// Where its objects are; nowhere for an operation.
+    /// The stored objects; `None` for a kind without them, such as a review.
     pub stored: Option<Stored>,
-    /// What every object in this version starts with as JSON: `{"kind":"Pod","apiVersion":"v1"`.
+    /// The first bytes of every object of this version as JSON: `{"kind":"Pod","apiVersion":"v1"`.
     pub head: Box<[u8]>,
-    /// A number that no other `Served` has or had: what is encoded for one is not used for another.
+    /// A unique number, never reused: encodings are cached under it.
     pub id: u32,
-    /// The columns of its tables as JSON, once they were asked for.
+    /// The table columns as JSON, encoded on first use.
     pub headings: OnceLock<bytes::Bytes>,
     retired: Arc<Semaphore>,
 }
@@ -77,7 +77,7 @@ impl Deref for Served {
     }
 }
 
-/// What every object of a kind in a version starts with as JSON.
+/// The first bytes of every object of a kind and version as JSON.
 pub(crate) fn head(kind: &str, api_version: &str) -> Box<[u8]> {
     format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}""#).into_bytes().into()
 }
@@ -95,15 +95,15 @@ impl Served {
         }
     }
 
-    /// The same for a definition that is being deleted. Both are retired together.
+    /// A copy that is marked as terminating. Both are retired together.
     pub(crate) fn terminating(&self) -> Self {
         let resource_type = ResourceType { is_terminating: true, ..ResourceType::clone(&self.resource_type) };
         Self { retired: self.retired.clone(), ..Self::new(Arc::new(resource_type), self.stored.clone()) }
     }
 
-    /// Ends when this is not served any more, or in another form.
+    /// Completes when this is removed from the catalog or replaced.
     pub async fn retired(&self) {
-        // It has no permits, so the only way for this to end is that it is closed.
+        // The semaphore has no permits: the future completes when the semaphore is closed.
         let _ = self.retired.acquire().await;
     }
 
@@ -111,7 +111,7 @@ impl Served {
         self.retired.close();
     }
 
-    /// Whether both are looks at the same objects.
+    /// Whether both serve the same stored objects.
     pub(crate) fn shares_objects(&self, other: &Self) -> bool {
         match (&self.stored, &other.stored) {
             (Some(one), Some(other)) => Arc::ptr_eq(&one.resource, &other.resource),
@@ -121,7 +121,7 @@ impl Served {
 }
 
 impl Catalog {
-    /// The catalog of built-in kinds, in the order in which they are announced.
+    /// The catalog of built-in kinds, in the order of discovery.
     pub(crate) fn new(builtin: Vec<Arc<Served>>) -> Self {
         let generation = 1;
         let mut group_versions: Vec<GroupVersion> = Vec::new();
@@ -137,15 +137,15 @@ impl Catalog {
         Self { generation, builtin: Arc::new(Builtin { group_versions, by_resource }), custom: Vec::new() }
     }
 
-    /// The next catalog, with these changes of custom kinds, and what is not served any more or in another
-    /// form.
+    /// The next catalog, with these changes of custom kinds; and the `Served` values that it removes or
+    /// replaces.
     ///
-    /// A version in a group version of built-in kinds is not served, as in the reference.
-    pub(crate) fn with(&self, changes: Vec<Change>) -> (Self, Vec<Arc<Served>>) {
+    /// A custom kind in a group version of built-in kinds is not served, as in the reference.
+    pub(crate) fn with(&self, changes: Vec<CatalogChange>) -> (Self, Vec<Arc<Served>>) {
         let generation = self.generation + 1;
         let mut custom = self.custom.clone();
         let mut retired = Vec::new();
-        for Change { group, resource, now } in changes {
+        for CatalogChange { group, resource, now } in changes {
             let mut at = custom.partition_point(|known| known.group < group);
             while let Some(known) = custom.get_mut(at).filter(|known| known.group == group) {
                 if let Ok(place) = known.place(&resource) {
@@ -175,18 +175,17 @@ impl Catalog {
         self.generation
     }
 
-    /// What is served, by group and version, in the order in which it is announced: custom kinds follow the
-    /// built-in ones.
+    /// All group versions, in the order of discovery: custom kinds follow the built-in ones.
     pub fn group_versions(&self) -> impl Iterator<Item = &Arc<GroupVersion>> {
         self.builtin.group_versions.iter().chain(&self.custom)
     }
 
-    /// Everything that is served, in the order in which it is announced.
+    /// All served kinds in all versions, in the order of discovery.
     pub fn served(&self) -> impl Iterator<Item = &Arc<Served>> {
         self.group_versions().flat_map(|group_version| &group_version.resources)
     }
 
-    /// What is served under these names.
+    /// The served kind with these names.
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Served>> {
         let builtin = self.builtin.by_resource.get(resource).into_iter().flatten();
         match builtin.into_iter().find(|served| served.group == group && served.version == version) {
@@ -195,8 +194,8 @@ impl Catalog {
         }
     }
 
-    /// What can be another form of the objects of `served`, and that itself: every version of a custom kind,
-    /// and what has the name of a built-in one in any group.
+    /// The candidates for other versions of the objects of `served`, itself included: all versions of a
+    /// custom kind, or the built-in kinds of the same resource name in any group.
     pub(crate) fn versions_of(&self, served: &Served) -> impl Iterator<Item = &Arc<Served>> {
         let builtin = self.builtin.by_resource.get(&served.resource).into_iter().flatten();
         builtin.chain(self.custom(&served.group, &served.resource))
@@ -214,7 +213,7 @@ impl Catalog {
             || !self.of_group(group).is_empty()
     }
 
-    /// What is served of one group and version.
+    /// The group version with these names.
     pub fn group_version(&self, group: &str, version: &str) -> Option<&Arc<GroupVersion>> {
         let builtin = self.builtin.group_versions.iter().find(|known| known.is(group, version));
         builtin.or_else(|| self.custom_version(group, version))
@@ -250,14 +249,14 @@ impl GroupVersion {
         self.group == group && self.version == version
     }
 
-    /// Its order among the group versions of custom kinds.
+    /// The order of this group version among those of custom kinds.
     fn order(&self, group: &str, version: &str) -> Order {
         let by_version =
             || preferred_first(&self.version, version).then_with(|| self.version.as_str().cmp(version));
         self.group.as_str().cmp(group).then_with(by_version)
     }
 
-    /// Where a custom resource is, or would be.
+    /// The index of a custom resource, or where to insert it.
     fn place(&self, resource: &str) -> Result<usize, usize> {
         self.resources.binary_search_by(|served| served.resource.as_str().cmp(resource))
     }

@@ -1,5 +1,5 @@
-//! The client of the server's own work: requests that come from inside the process, under a name of their
-//! own, through the same permissions, pipeline and admission as all others.
+//! The in-process client of controllers and other parts of the server. Its requests have a system user, and
+//! pass the same authorization, pipeline and admission as all others.
 
 use crate::convert::map_mut;
 use crate::{
@@ -21,7 +21,7 @@ pub struct Client<R = Arc<Registry>> {
     field_manager: String,
 }
 
-/// What a request of a [`Client`] is about.
+/// The resource or object of a request of a [`Client`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
     /// The API group; empty for the core group.
@@ -32,7 +32,7 @@ pub struct Address<'a> {
     pub resource: &'a str,
     /// The subresource; empty for the object itself.
     pub subresource: &'a str,
-    /// The namespace; empty for what lives in none.
+    /// The namespace; empty for kinds without namespaces.
     pub namespace: &'a str,
     /// The name; empty for a collection.
     pub name: &'a str,
@@ -49,13 +49,13 @@ impl<'a> Address<'a> {
         Self { group, version: "v1", resource, subresource: "", namespace, name: "" }
     }
 
-    /// One object.
+    /// One object of the resource.
     #[must_use]
     pub const fn named(self, name: &'a str) -> Self {
         Self { name, ..self }
     }
 
-    /// A subresource of it.
+    /// A subresource of the object.
     #[must_use]
     pub const fn subresource(self, subresource: &'a str) -> Self {
         Self { subresource, ..self }
@@ -75,12 +75,12 @@ impl<'a> Address<'a> {
 }
 
 impl<R: Deref<Target = Registry>> Client<R> {
-    /// A client that goes by a name, and owns the fields that it writes under another.
+    /// A client with a user, and the field manager of its writes.
     pub fn new(registry: R, identity: SystemIdentity, field_manager: &str) -> Self {
         Self { registry, caller: Authenticated::system(identity), field_manager: field_manager.to_owned() }
     }
 
-    /// The same client, which owns the fields that it writes under another name.
+    /// The same client with another field manager.
     #[must_use]
     pub fn with_field_manager(self, field_manager: &str) -> Self {
         Self { field_manager: field_manager.to_owned(), ..self }
@@ -122,7 +122,7 @@ impl<R: Deref<Target = Registry>> Client<R> {
         Ok(objects)
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub async fn create(&self, address: Address<'_>, object: Value) -> Result<Value, Status> {
         let (catalog, proof) = self.begin(Address { name: "", ..address }, "create").await?;
         let target = Target::find(&proof, &catalog)?;
@@ -138,7 +138,7 @@ impl<R: Deref<Target = Registry>> Client<R> {
         value(&target, content).await
     }
 
-    /// Applies a configuration, and takes the fields that it names from other managers.
+    /// Applies a configuration with `force`: takes its fields from other managers.
     pub async fn apply(&self, address: Address<'_>, config: &[u8]) -> Result<(), Status> {
         let (catalog, proof) = self.begin(address, "patch").await?;
         let target = Target::find(&proof, &catalog)?;
@@ -154,8 +154,8 @@ impl<R: Deref<Target = Registry>> Client<R> {
         value(&target, content).await
     }
 
-    /// Changes the metadata of an object by a merge patch, in the version of its bytes: nothing is converted
-    /// but for admission.
+    /// Changes the metadata of an object by a merge patch, in the version of its stored bytes: it is
+    /// converted for admission only.
     pub async fn patch_metadata(&self, address: Address<'_>, patch: &[u8]) -> Result<(), Status> {
         let (catalog, proof) = self.begin(address, "patch").await?;
         let target = Target::find(&proof, &catalog)?;
@@ -180,7 +180,7 @@ impl<R: Deref<Target = Registry>> Client<R> {
         self.delete_collection_in(&self.registry.catalog(), address, pick, options).await
     }
 
-    /// The same, found in a catalog.
+    /// Deletes the objects of a collection that is looked up in `catalog`.
     pub async fn delete_collection_in(
         &self,
         catalog: &Catalog,
@@ -192,8 +192,8 @@ impl<R: Deref<Target = Registry>> Client<R> {
         self.registry.delete_collection(&Target::find(&proof, catalog)?, pick, options).await
     }
 
-    /// Reads an object, changes it, and writes it back if it is different then, through a subresource if the
-    /// address names one. A conflict is the caller's to try again.
+    /// Reads an object, changes it, and writes it back if it differs, to the subresource of the address if it
+    /// has one. The caller retries after a conflict.
     pub async fn modify(&self, address: Address<'_>, change: impl FnOnce(&mut Map)) -> Result<(), Status> {
         let before = self.get(address.subresource("")).await?;
         let mut object = before.clone();
@@ -204,7 +204,7 @@ impl<R: Deref<Target = Registry>> Client<R> {
         self.update(address, object).await.map(drop)
     }
 
-    /// The tree of a JSON text, as an object of a resource.
+    /// Decodes JSON as an object of a resource.
     pub fn decode(&self, address: Address<'_>, text: &str) -> Result<Value, Status> {
         let catalog = self.registry.catalog();
         let served = catalog.find(address.group, address.version, address.resource);
@@ -229,7 +229,7 @@ impl<R: Deref<Target = Registry>> Client<R> {
     }
 }
 
-/// What a verb answered with, in the version of the request.
+/// The object of a response, in the version of the request.
 async fn value(target: &Target<'_>, content: Content) -> Result<Value, Status> {
     let object = match content {
         Content::Entry(entry) => target.stored()?.decode(&entry).await?,

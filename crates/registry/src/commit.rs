@@ -27,25 +27,25 @@ impl Run {
     }
 }
 
-/// What happens to the managed fields of a state that is too large with them.
+/// The treatment of managed fields that make an object too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Oversize {
-    /// They are dropped, as the reference does it for all writes but an apply: they are not what the client
-    /// sent.
+    /// The managed fields are dropped, because the client did not send them. The reference does this for all
+    /// writes but an apply.
     DropManagedFields,
-    /// The state is refused.
+    /// The write is refused.
     Refuse,
 }
 
-/// What became of an attempt.
+/// The outcome of one attempt to write.
 pub(crate) enum Outcome {
-    /// It was committed, or nothing had to be: what the client sees.
+    /// The write is committed, or there was nothing to change. The content of the response.
     Done(Content),
-    /// Another write was faster: what the client sees if it is not tried again.
+    /// Another write has changed the object since it was read. The 409 for a write that is not retried.
     Conflict(Status),
 }
 
-/// The bytes of a new state; 413 if there are too many.
+/// Encodes a new state; 413 if it is too large.
 pub(crate) async fn encode(stored: &Stored, new: &mut Value, oversize: Oversize) -> Result<Bytes, Status> {
     let limit = Limits::REQUEST.bytes;
     let mut bytes = stored.encode(new).await?;
@@ -57,8 +57,8 @@ pub(crate) async fn encode(stored: &Stored, new: &mut Value, oversize: Oversize)
 }
 
 impl Registry {
-    /// Puts a new state in the place of `old`. A state that is the same is not written, unless it would have
-    /// other bytes today.
+    /// Replaces `old` by a new state. A new state that equals `old` is not written, unless its stored bytes
+    /// would differ from those of `old`, for example in another storage version.
     pub(crate) async fn replace(
         &self,
         target: &Target<'_>,
@@ -70,7 +70,7 @@ impl Registry {
     ) -> Result<Outcome, Status> {
         let stored = target.stored()?;
         if run == Run::Real && new.get("metadata").and_then(|metadata| metadata.get("selfLink")).is_some() {
-            // Of the state that is stored; a dry run shows it.
+            // The stored state has no `selfLink`; the response to a dry run has it.
             object_meta::remove(map_mut(&mut new)?, &["selfLink"]);
         }
         if new == old.object && stored.is_as_written_today(&old.entry) {
@@ -93,7 +93,7 @@ impl Registry {
         }
     }
 
-    /// Removes the object that is in the state `entry`; the client sees its last state.
+    /// Removes an object from the store if it is still in the state `entry`. The result is its last state.
     pub(crate) async fn remove(
         &self,
         target: &Target<'_>,
@@ -116,8 +116,8 @@ impl Registry {
 
     /// Commits a change that was admitted, and settles what was reserved for it.
     ///
-    /// A commit with reservations is finished even if the request ends meanwhile: once it has begun, only its
-    /// outcome tells whether they can be released.
+    /// A commit with reservations runs to its end even if the request is cancelled: only its outcome says
+    /// whether the reservations can be released.
     pub(crate) async fn commit(&self, change: Change, admitted: Admitted) -> Result<Committed, cache::Error> {
         if !admitted.has_reservations() {
             return self.cache().commit(change).await;

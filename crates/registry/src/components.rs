@@ -1,5 +1,5 @@
-//! The statuses of the components of a cluster, which are asked for when a client reads them, and stored
-//! nowhere.
+//! `ComponentStatus`: the health of the components of a cluster. It is checked when a client reads it, and
+//! not stored.
 
 use crate::list::filter;
 use crate::{ListOptions, Registry, Target};
@@ -8,28 +8,28 @@ use object::{Map, Value};
 use schema::Status;
 use tasks::BoxFuture;
 
-/// Knows the components.
+/// The components of a cluster.
 pub trait Components: Send + Sync {
-    /// Their names, in order.
+    /// The names of the components, sorted.
     fn names(&self) -> &[&'static str];
 
-    /// How the component called `name` is. The future ends within seconds.
+    /// Checks the health of the component `name`. The future completes within seconds.
     fn health<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Health>;
 }
 
-/// How a component is: its condition `Healthy`.
+/// The health of a component: its condition `Healthy`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// Whether it is healthy; `None` if that is not known.
     pub is_healthy: Option<bool>,
-    /// What it answered, or why it did not.
+    /// The answer of the component, or why it gave none.
     pub message: String,
-    /// Why it could not be asked.
+    /// Why the check could not be made.
     pub error: String,
 }
 
 impl Registry {
-    /// The statuses that the options pick, by name.
+    /// The statuses that the options select, by name.
     pub async fn component_statuses(
         &self,
         target: &Target<'_>,

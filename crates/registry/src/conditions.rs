@@ -3,8 +3,8 @@
 use object::time::Time;
 use object::{Map, Value};
 
-/// Sets a condition, in the place of the one of its type. Since when it is so is kept if its status was the
-/// same before.
+/// Sets a condition, and replaces the one of the same type. `lastTransitionTime` is kept if the condition's
+/// status has not changed.
 pub fn set(status: &mut Map, mut condition: Map) {
     let list = status.get("conditions").and_then(Value::as_list);
     let mut conditions = list.map(<[Value]>::to_vec).unwrap_or_default();
@@ -20,7 +20,7 @@ pub fn set(status: &mut Map, mut condition: Map) {
     status.insert("conditions", conditions);
 }
 
-/// Whether a condition is there and holds.
+/// Whether the condition of this type exists with the status `True`.
 pub(crate) fn is_true(status: &Map, kind: &str) -> bool {
     let conditions = status.get("conditions").and_then(Value::as_list).unwrap_or_default();
     let is =

@@ -1,12 +1,11 @@
-//! Connections to pods, nodes and services: where a request leads, after admission has agreed to it.
+//! Connections to pods, nodes and services: admission, and the location of the backend.
 //!
-//! 1. The query is read as options ([`parameters`]); admission sees them as the object of an operation
-//!    `CONNECT`.
-//! 2. The object is looked up, and from it and the options the [`Location`] is made ([`location`]): a
-//!    kubelet, or the target itself.
+//! 1. The query is parsed as options ([`parameters`]), such as `PodExecOptions`. Admission sees them as the
+//!    object of the operation `CONNECT`.
+//! 2. The [`Location`] follows from the object and the options ([`location`]): a kubelet, or the pod, node or
+//!    service itself.
 //!
-//! What is sent there, and how, is left to the layer above. The log of a pod is read, not connected to:
-//! admission is not asked.
+//! The crate `server` opens the connection. The log of a pod is a read, which has no admission.
 
 mod location;
 mod parameters;
@@ -20,7 +19,7 @@ use kinds::{BodyType, Connect, SubresourceAction};
 use object::{Map, Value};
 use schema::Status;
 
-/// How a connection is asked for.
+/// The options of a connection.
 pub struct ConnectOptions<'a> {
     /// The query.
     pub query: &'a Pairs<'a>,
@@ -30,18 +29,19 @@ pub struct ConnectOptions<'a> {
     pub warnings: Warnings,
 }
 
-/// Where a connection leads.
+/// The address of a backend, with the path and query to send to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Which server it is.
+    /// The kind of server.
     pub backend: Backend,
-    /// Whether TLS is spoken.
+    /// Whether the connection uses TLS.
     pub tls: bool,
     /// The name or address of the server.
     pub host: String,
-    /// The port; the usual one of the protocol if there is none.
+    /// The port; `None` for the default port of the protocol.
     pub port: Option<u16>,
-    /// The path, not encoded. Empty for the root of a proxy that was asked for without a slash at the end.
+    /// The path, not percent-encoded. Empty if the path of a proxy request ends without a slash after
+    /// `proxy`.
     pub path: String,
     /// The query.
     pub query: String,
@@ -49,17 +49,16 @@ pub struct Location {
     pub command: Option<CommandStreams>,
 }
 
-/// Which server a connection leads to.
+/// The kind of server that a connection leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// A kubelet, which is verified and gets the certificate of this server.
+    /// A kubelet. Its certificate is verified, and it gets the client certificate of this server.
     Kubelet,
-    /// A kubelet for its log alone: the caller does without verification.
+    /// A kubelet whose certificate is not verified: `insecureSkipTLSVerifyBackend` of a log.
     UnverifiedKubelet,
-    /// The kubelet of a node that is the target itself. Its address has to be one that is proxied to.
+    /// The kubelet of a node, as the target of a proxy. Its address must be [`is_proxyable`].
     ProxiedKubelet,
-    /// A port of a node other than that of its kubelet. The address of the node has to be one that is proxied
-    /// to.
+    /// Another port of a node, as the target of a proxy. Its address must be [`is_proxyable`].
     Node,
     /// A pod.
     Pod,
@@ -68,22 +67,22 @@ pub enum Backend {
 /// The streams of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandStreams {
-    /// Input.
+    /// Standard input.
     pub stdin: bool,
-    /// Output.
+    /// Standard output.
     pub stdout: bool,
-    /// Output of errors.
+    /// Standard error.
     pub stderr: bool,
     /// A terminal.
     pub tty: bool,
 }
 
-/// How the kubelets of nodes are found.
+/// The address types and the port of kubelets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeletAddresses {
-    /// The types of node addresses that are used, the best first.
+    /// The types of node addresses, the preferred one first: `--kubelet-preferred-address-types`.
     pub types: Vec<String>,
-    /// The port of nodes that do not say theirs.
+    /// The port of nodes whose status has none.
     pub port: u16,
 }
 
@@ -103,7 +102,7 @@ impl Location {
 }
 
 impl Registry {
-    /// Where a connection leads; nowhere if it is to the log of a pod without a node.
+    /// The location of a connection; `None` for the log of a pod without a node.
     pub async fn connect(
         &self,
         target: &Target<'_>,
@@ -127,7 +126,7 @@ impl Registry {
         }
     }
 
-    /// The options, as admission leaves them.
+    /// The options after admission.
     async fn admit(&self, target: &Target<'_>, options: &ConnectOptions<'_>) -> Result<Value, Status> {
         if options.query.iter().any(|(name, _)| name == "dryRun") {
             return Err(Status::bad_request("dryRun is not supported"));

@@ -1,20 +1,20 @@
-//! What verbs answer with. How it is written is for the layer above.
+//! The results of the verbs. The crate `server` encodes them.
 
 use cache::Entry;
 use object::Value;
 use schema::{Ref, Type};
 use std::sync::Arc;
 
-/// The answer of a verb that is about one object.
+/// The result of a verb on one object.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status code: 200, 201, 202.
     pub code: u16,
-    /// What is sent.
+    /// The object of the response.
     pub content: Content,
 }
 
-/// One object.
+/// The object of a response.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// An object of the kind, as it is stored: canonical bytes, mostly in the storage version.
@@ -36,13 +36,13 @@ impl From<Arc<Entry>> for Content {
     }
 }
 
-/// The answer to a list.
+/// The result of a list.
 #[derive(Debug)]
 pub struct List {
     /// The objects, in the order of their keys, and the revision of the state that they are from.
     pub objects: cache::List,
-    /// The token for the rest; empty if there is none.
+    /// The continue token of the next page; empty on the last page.
     pub token: String,
-    /// How many objects are left, for `remainingItemCount`; none where the reference leaves it out.
+    /// `remainingItemCount`: the number of objects after this page; `None` where the reference omits it.
     pub remaining: Option<usize>,
 }

@@ -1,8 +1,8 @@
-//! Between the versions of a kind.
+//! Conversion of objects between the versions of a kind.
 //!
-//! The conversions of built-in kinds are functions. Those of a custom kind may wait for an answer from
-//! outside and may fail, and are best asked for many objects at once ([`Convert`]). Writes wait for them
-//! where they need them; reads convert what they are about to send ([`Served::read`]).
+//! The conversions of built-in kinds are functions. That of a custom kind may call a webhook and may fail,
+//! and takes many objects in one call ([`Convert`]). Writes wait for it where they need it; reads convert the
+//! objects that they are about to send ([`Served::read`]).
 
 use crate::{Served, Stored};
 use cache::Entry;
@@ -13,7 +13,7 @@ use tasks::BoxFuture;
 
 /// Converts the objects of a custom kind.
 pub trait Convert: Send + Sync {
-    /// The same objects in another version, in the same order. Each names the version that it is in.
+    /// Converts objects to `api_version`, in the same order. Each object names its current version.
     fn convert<'a>(
         &'a self,
         objects: Vec<Value>,
@@ -21,24 +21,24 @@ pub trait Convert: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
 }
 
-/// The way between a version and the working version.
+/// The conversion between a version and the working version.
 #[derive(Clone)]
 pub enum Conversion {
     /// Nothing but `apiVersion` differs.
     None,
     /// The functions of a built-in kind. They leave `apiVersion` and `kind` to the caller.
     Builtin(&'static kinds::Conversion),
-    /// A conversion that may wait and fail.
+    /// The conversion of a custom kind: it may call a webhook, and may fail.
     Custom(Arc<dyn Convert>),
 }
 
 impl Conversion {
-    /// Of a version of a built-in kind.
+    /// The conversion of a version of a built-in kind.
     pub(crate) fn of(version: &kinds::Version) -> Self {
         version.conversion.map_or(Self::None, Self::Builtin)
     }
 
-    /// Whether it may wait.
+    /// Whether the conversion may call a webhook, and has to be awaited.
     pub(crate) fn waits(&self) -> bool {
         matches!(self, Self::Custom(_))
     }
@@ -69,14 +69,14 @@ impl Conversion {
         }
     }
 
-    /// Converts a tree to the working version, unless that waits.
+    /// Converts a tree to the working version, unless that needs a webhook.
     pub(crate) fn to_working_now(&self, object: &mut Value) {
         if let Self::Builtin(conversion) = self {
             (conversion.to_stored)(object);
         }
     }
 
-    /// Converts a tree from the working version, unless that waits.
+    /// Converts a tree from the working version, unless that needs a webhook.
     fn out_of_working_now(&self, object: &mut Value) {
         if let Self::Builtin(conversion) = self {
             (conversion.from_stored)(object);
@@ -108,9 +108,8 @@ impl Served {
     /// Converts a tree of this version to the working version.
     pub async fn to_working(&self, value: Value) -> Result<Value, Status> {
         let Some(stored) = &self.stored else { return Ok(value) };
-        // Requests for a custom kind work in their own version, and the rules of the kind refuse another
-        // kind.
-        if stored.is_working_version && self.ty.custom.is_some() {
+        // A body of a custom kind keeps its own `kind`: validation refuses a wrong one.
+        if stored.is_working_version && self.is_custom() {
             return Ok(value);
         }
         let working = &stored.versions.working;
@@ -128,7 +127,7 @@ impl Served {
         Ok(value)
     }
 
-    /// The same for a conversion that does not wait; one that does is left out.
+    /// [`Self::out_of_working`] without waiting: a conversion that needs a webhook is left out.
     pub fn out_of_working_now(&self, value: &mut Value) {
         if let Some(stored) = &self.stored {
             stored.conversion.out_of_working_now(value);
@@ -141,15 +140,15 @@ impl Served {
         self.out_of_working_of(from, from.to_working(object).await?).await
     }
 
-    /// Converts a tree that a request for another version works on to this version.
+    /// Converts a tree in the working version of requests for `other` to this version.
     pub(crate) async fn out_of_working_of(&self, other: &Self, mut object: Value) -> Result<Value, Status> {
-        if let Some((stored, working)) = self.elsewhere(other) {
+        if let Some((stored, working)) = self.other_working_version(other) {
             object = stored.import_from(working, object).await?;
         }
         self.out_of_working(object).await
     }
 
-    /// The same as [`Self::import`] for a conversion that does not wait; `None` if it does.
+    /// [`Self::import`] without waiting; `None` if the conversion needs a webhook.
     pub(crate) fn import_now(&self, from: &Self, object: &Value) -> Option<Value> {
         let mut object = object.clone();
         let (own, theirs) = (&self.stored.as_ref()?.conversion, &from.stored.as_ref()?.conversion);
@@ -157,22 +156,22 @@ impl Served {
             return None;
         }
         theirs.to_working_now(&mut object);
-        if let Some((stored, working)) = self.elsewhere(from) {
+        if let Some((stored, working)) = self.other_working_version(from) {
             object = stored.import_from_now(working, object)?;
         }
         self.out_of_working_now(&mut object);
         Some(object)
     }
 
-    /// The name of the version that requests for another version work on, if those for this version work on
-    /// another one.
-    fn elsewhere<'a>(&'a self, other: &'a Self) -> Option<(&'a Stored, &'a str)> {
+    /// The working version of requests for `other`, if that is not the working version of requests for this
+    /// version.
+    fn other_working_version<'a>(&'a self, other: &'a Self) -> Option<(&'a Stored, &'a str)> {
         let (own, theirs) = (self.stored.as_ref()?, other.stored.as_ref()?);
         let working = &theirs.versions.working.api_version;
         (own.versions.working.api_version != *working).then_some((own, working.as_str()))
     }
 
-    /// Whether reading an object may take a conversion that waits: [`Served::read`] has to be asked then.
+    /// Whether reading an object may need a conversion webhook: [`Served::read`] is to be used then.
     pub fn read_waits(&self) -> bool {
         self.stored.as_ref().is_some_and(|stored| {
             stored.conversion.waits()
@@ -196,12 +195,12 @@ pub(crate) fn set_kind(value: &mut Value, kind: &object::Text, api_version: &obj
     }
 }
 
-/// The map of an object, or the refusal of what is none.
+/// The map of an object; 400 for any other value.
 pub(crate) fn map_mut(object: &mut Value) -> Result<&mut Map, Status> {
     object.as_map_mut().ok_or_else(|| Status::bad_request("the object is not a map"))
 }
 
-/// The map of an object.
+/// The map of an object; 400 for any other value.
 pub(crate) fn map(object: &Value) -> Result<&Map, Status> {
     object.as_map().ok_or_else(|| Status::bad_request("the object is not a map"))
 }

@@ -1,7 +1,7 @@
 //! DELETE of one object.
 //!
-//! An object goes at once, or in two steps: it is marked (`deletionTimestamp`), and goes when its finalizers
-//! are gone and its grace period is over. Worked out for an object with the finalizer `a`:
+//! An object is removed at once, or in two steps: it is marked (`deletionTimestamp`), and removed when its
+//! finalizers are gone and its grace period is over. By example, for an object with the finalizer `a`:
 //!
 //! ```text
 //! delete, no policy             marked, finalizers [a]                      answer: the object
@@ -11,8 +11,8 @@
 //!
 //! Of the pipeline's steps a delete has these: read, preconditions, build (the marked state, or none), both
 //! steps of admission with the state before and no new one, commit; all of them are done again after a
-//! conflict. A delete of an object that already waits asks for no admission. It works on the object in place:
-//! nothing is converted but for admission, and to be shown.
+//! conflict. A delete of an object that is already marked asks for no admission. A delete works on the object
+//! in the version of its stored bytes: it is converted for admission and for the response only.
 
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
@@ -29,39 +29,40 @@ use schema::{Ref, Status, builtin};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What is to be done with one state of an object.
+/// What a delete does to the current state of an object.
 enum Step {
-    /// It stays in this state, and waits.
+    /// The object is stored in this marked state, and waits for its finalizers or its grace period.
     Mark(Value),
-    /// It is stored in this state for a moment, so that watchers see that it was marked, and goes.
+    /// The object is stored in this marked state, so that watchers see the mark, and removed immediately.
     MarkThenRemove(Value),
-    /// It goes; the state without the finalizers that do not hold any more, which only a dry run shows.
+    /// The object is removed. The response to a dry run shows this state, with its finalizers updated.
     Remove(Value),
-    /// It waits already, and nothing changes.
+    /// The object is already marked, and nothing changes.
     Nothing,
 }
 
 /// How much of a step was committed.
-enum Carried {
-    Out(Deletion),
-    /// The mark, and not the removal: another write was faster. The marked state.
-    Half(Arc<Entry>),
-    /// Nothing: another write was faster.
-    Nothing,
+enum StepOutcome {
+    /// The whole step.
+    Done(Deletion),
+    /// The mark but not the removal, because of a conflict with another write. The marked state.
+    MarkedOnly(Arc<Entry>),
+    /// Nothing, because of a conflict with another write.
+    Conflict,
 }
 
-/// What became of an object.
+/// The result of a delete.
 pub(crate) enum Deletion {
-    /// It is gone; its last state.
+    /// The object is removed. Its last state.
     Removed(Content),
-    /// It waits, in this state.
+    /// The object is now marked, and waits in this state.
     Terminating(Content),
-    /// It was waiting before, and nothing changed.
+    /// The object was marked before, and nothing changed.
     Pending(Content),
 }
 
 impl Deletion {
-    /// The same with a tree in the working version of a target. Trees are of dry runs.
+    /// Converts the tree of a dry run to the working version of a target. Entries are converted later.
     async fn converted(self, target: &Target<'_>) -> Result<Self, Status> {
         let convert = async |content| match content {
             Content::Tree(tree) => {
@@ -100,14 +101,14 @@ impl Registry {
         let content = match deletion {
             Deletion::Terminating(content) => content,
             Deletion::Pending(content) if target.served.strategy.deletes_in_two_phases() => content,
-            // Of a dry run, where it shows what was to be changed before the removal.
+            // The response to a dry run shows the state that would have been removed.
             Deletion::Removed(content @ Content::Tree(_)) => content,
-            Deletion::Removed(content) | Deletion::Pending(content) => finished(target, content)?,
+            Deletion::Removed(content) | Deletion::Pending(content) => removed_content(target, content)?,
         };
         Ok(Answer { code, content })
     }
 
-    /// Deletes one object of the target's kind and namespace, and asks admission.
+    /// Deletes one object of the target's kind and namespace, with admission.
     pub(crate) async fn delete_named(
         &self,
         target: &Target<'_>,
@@ -117,8 +118,8 @@ impl Registry {
         self.delete_admitted(target, name, options, None).await
     }
 
-    /// Deletes one object of the target's kind and namespace. What another request admitted is not asked for
-    /// again.
+    /// Deletes one object of the target's kind and namespace. With `admitted`, the admission of another
+    /// request counts, and plugins are not asked again.
     pub(crate) async fn delete_admitted(
         &self,
         target: &Target<'_>,
@@ -141,8 +142,7 @@ impl Registry {
                 Found::Object(old) if !is_other(&old.entry) => old,
                 Found::Unreadable(unreadable) => return Err(named.unreadable(&unreadable)),
                 Found::Object(_) | Found::Nothing => {
-                    // Who waits for the mark, such as a kubelet, may have been faster: it is gone as it
-                    // should be.
+                    // A client that waits for the mark, such as a kubelet, has removed the object already.
                     let gone = marked.ok_or_else(|| named.not_found())?;
                     break Deletion::Removed(Content::Entry(gone));
                 }
@@ -153,8 +153,8 @@ impl Registry {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
             }
             let attempt = match admitted.take() {
-                // What is deleted by its name is admitted with the options that hold for it, others with
-                // those that were sent.
+                // Plugins see the completed options in a delete by name, and the options as they were sent in
+                // a deletecollection.
                 None if !target.name.is_empty() => {
                     let options = complete(&named, &old, options)?;
                     self.admit_delete(&named, &old.object, &options).await?
@@ -166,10 +166,10 @@ impl Registry {
                     attempt
                 }
             };
-            match self.carry_out(&named, &old, step, run, attempt).await? {
-                Carried::Out(deletion) => break deletion,
-                Carried::Half(entry) => marked = Some(entry),
-                Carried::Nothing => {}
+            match self.commit_step(&named, &old, step, run, attempt).await? {
+                StepOutcome::Done(deletion) => break deletion,
+                StepOutcome::MarkedOnly(entry) => marked = Some(entry),
+                StepOutcome::Conflict => {}
             }
         };
         if let Some(admitted) = admitted {
@@ -193,16 +193,16 @@ impl Registry {
     }
 
     /// Commits a step.
-    async fn carry_out(
+    async fn commit_step(
         &self,
         target: &Target<'_>,
         old: &Old,
         step: Step,
         run: Run,
         mut admitted: Admitted,
-    ) -> Result<Carried, Status> {
+    ) -> Result<StepOutcome, Status> {
         let outcome = match step {
-            Step::Nothing => return Ok(Carried::Nothing),
+            Step::Nothing => return Ok(StepOutcome::Conflict),
             Step::Mark(object) => {
                 let hook = self.config().hooks.of(&target.served.group, &target.served.resource);
                 let held = hook.filter(|_| run == Run::Real).and_then(|hook| hook.before_mark(&old.entry));
@@ -212,19 +212,18 @@ impl Registry {
                         .replace(target, old, object, run, Oversize::DropManagedFields, admitted)
                         .await?
                     {
-                        Outcome::Done(content) => Carried::Out(Deletion::Terminating(content)),
-                        Outcome::Conflict(_) => Carried::Nothing,
+                        Outcome::Done(content) => StepOutcome::Done(Deletion::Terminating(content)),
+                        Outcome::Conflict(_) => StepOutcome::Conflict,
                     },
                 );
             }
             Step::MarkThenRemove(object) => {
-                // The same delete, so what admitted the mark admits the removal: an admission of its own for
-                // each would ask plugins twice.
+                // The mark and the removal are one delete: plugins are asked once for both.
                 let (mark, remove) = admitted.split();
                 match self.replace(target, old, object, run, Oversize::DropManagedFields, mark).await? {
                     Outcome::Done(Content::Entry(marked)) if run == Run::Real => {
                         match self.remove(target, &marked, run, remove).await? {
-                            Outcome::Conflict(_) => return Ok(Carried::Half(marked)),
+                            Outcome::Conflict(_) => return Ok(StepOutcome::MarkedOnly(marked)),
                             done => done,
                         }
                     }
@@ -237,15 +236,15 @@ impl Registry {
             Step::Remove(_) => self.remove(target, &old.entry, run, admitted).await?,
         };
         Ok(match outcome {
-            Outcome::Done(content) => Carried::Out(Deletion::Removed(content)),
-            Outcome::Conflict(_) => Carried::Nothing,
+            Outcome::Done(content) => StepOutcome::Done(Deletion::Removed(content)),
+            Outcome::Conflict(_) => StepOutcome::Conflict,
         })
     }
 }
 
-/// The answer when there is nothing to wait for: a `Status` of success, or the object for kinds that answer
-/// so.
-fn finished(target: &Target<'_>, content: Content) -> Result<Content, Status> {
+/// The content of the response for a removed object: a `Status` of success, or the object for kinds that
+/// return it.
+fn removed_content(target: &Target<'_>, content: Content) -> Result<Content, Status> {
     if target.served.deleted == Deleted::Object {
         return Ok(content);
     }
@@ -289,15 +288,15 @@ pub(crate) fn check_preconditions(
     entry: &Entry,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    // Kinds that are deleted in two phases look at preconditions themselves, in words of their own.
-    let own_words = resource.strategy.deletes_in_two_phases();
-    let name = if own_words { &resource.resource } else { &resource.kind };
+    // Kinds that are deleted in two phases check preconditions themselves, with other messages.
+    let has_own_messages = resource.strategy.deletes_in_two_phases();
+    let name = if has_own_messages { &resource.resource } else { &resource.kind };
     let conflict = |why: String| Err(Status::conflict(&resource.group, name, entry.name(), &why));
     let failed = |what: &str, expected: &str, found: &str| {
         format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}")
     };
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != entry.uid()) {
-        if own_words {
+        if has_own_messages {
             return conflict(failed("UID", uid, entry.uid()));
         }
         return conflict(format!(
@@ -307,7 +306,7 @@ pub(crate) fn check_preconditions(
     }
     let found = entry.mod_revision().0.to_string();
     if let Some(version) = options.resource_version.as_deref().filter(|version| *version != found) {
-        if own_words {
+        if has_own_messages {
             return conflict(failed("ResourceVersion", version, &found));
         }
         return conflict(format!(
@@ -317,7 +316,7 @@ pub(crate) fn check_preconditions(
     Ok(())
 }
 
-/// What is to be done with an object.
+/// Decides what a delete does to an object.
 fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Result<Step, Status> {
     let kind = &*target.served.resource_type;
     let object_map = map_mut(&mut object)?;
@@ -330,7 +329,7 @@ fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Resu
             with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
             return Ok(Step::Mark(object));
         }
-        // What it waits for is not touched any more.
+        // The second phase is not due: the object stays as it is.
         if !kind.strategy.may_be_removed(object_map) {
             return Ok(Step::Nothing);
         }
@@ -355,7 +354,7 @@ fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Resu
     })
 }
 
-/// Sets the finalizers, unless there are the same in another order.
+/// Sets the finalizers. The same finalizers in another order are left as they are.
 fn set_finalizers(object: &mut Map, finalizers: &[String]) {
     let before: BTreeSet<&str> = object_meta::finalizers(object).into_iter().collect();
     let wanted: BTreeSet<&str> = finalizers.iter().map(String::as_str).collect();
@@ -375,7 +374,7 @@ fn at_least_a_second(seconds: i64) -> i64 {
     if seconds < 0 { 1 } else { seconds }
 }
 
-/// The options with what the kind and the object add to them, as plugins see them.
+/// The delete options as plugins see them: completed by the kind and the object.
 fn complete(target: &Target<'_>, old: &Old, options: &DeleteOptions) -> Result<DeleteOptions, Status> {
     let strategy = &target.served.strategy;
     let object = map(&old.object)?;
@@ -395,17 +394,17 @@ fn complete(target: &Target<'_>, old: &Old, options: &DeleteOptions) -> Result<D
     Ok(options)
 }
 
-/// What grace an object has.
+/// The graceful deletion of an object.
 enum Graceful {
-    /// None.
+    /// The object has no grace period.
     No,
-    /// It was just marked, and has so many seconds.
+    /// The object was just marked, with this grace period in seconds.
     Marked(i64),
-    /// It was marked before, and nothing is to be shortened.
+    /// The object was marked before, and its grace period does not become shorter.
     Pending,
 }
 
-/// Marks an object whose kind goes gracefully.
+/// Marks an object whose kind is deleted gracefully.
 fn mark_graceful(target: &Target<'_>, object: &mut Map, requested: Option<i64>) -> Graceful {
     let kind = &*target.served.resource_type;
     if object_meta::is_deleting(object) {
@@ -424,7 +423,7 @@ fn mark_graceful(target: &Target<'_>, object: &mut Map, requested: Option<i64>) 
     let until = after(Time::now(), seconds);
     object_meta::set(object, "deletionTimestamp", until.text());
     object_meta::set(object, "deletionGracePeriodSeconds", seconds);
-    count(object);
+    bump_generation(object);
     Graceful::Marked(seconds)
 }
 
@@ -432,7 +431,7 @@ fn after(time: Time, seconds: i64) -> Time {
     Time::from_unix(time.unix().saturating_add(seconds))
 }
 
-/// A grace period can only become shorter.
+/// Shortens the grace period of a marked object.
 fn shorten(object: &mut Map, period: i64, wanted: i64) -> Graceful {
     let set: Time = object_meta::text(object, "deletionTimestamp").parse().unwrap_or(Time::ZERO);
     let (mut until, mut seconds) = (after(set, wanted - period), wanted);
@@ -448,10 +447,10 @@ fn shorten(object: &mut Map, period: i64, wanted: i64) -> Graceful {
     Graceful::Marked(seconds)
 }
 
-/// Marks an object that only waits for its finalizers.
+/// Marks an object that waits for its finalizers only.
 fn mark(object: &mut Map) {
     if !object_meta::is_deleting(object) {
-        count(object);
+        bump_generation(object);
     }
     let now = Time::now();
     let set = object_meta::text(object, "deletionTimestamp").parse::<Time>().ok();
@@ -461,15 +460,15 @@ fn mark(object: &mut Map) {
     object_meta::set(object, "deletionGracePeriodSeconds", 0);
 }
 
-/// That an object is being deleted counts as a change of what is wanted.
-fn count(object: &mut Map) {
+/// Increments `generation`: the start of a deletion counts as a change of the desired state.
+fn bump_generation(object: &mut Map) {
     if let Some(generation) = object_meta::number(object, "generation").filter(|generation| *generation > 0) {
         object_meta::set(object, "generation", generation + 1);
     }
 }
 
-/// The finalizers of an object that is deleted in two phases, with those that the propagation asks for. Other
-/// than elsewhere, dependents that are no orphans are deleted in the foreground.
+/// The finalizers of an object that is deleted in two phases, with those of the propagation policy. Unlike
+/// for other kinds, `orphanDependents: false` deletes dependents in the foreground.
 fn first_phase_finalizers(object: &Map, options: &DeleteOptions) -> Vec<String> {
     let there = object_meta::finalizers(object);
     let wanted = |name: &str| match (options.orphan_dependents, options.propagation_policy.as_deref()) {
@@ -481,7 +480,7 @@ fn first_phase_finalizers(object: &Map, options: &DeleteOptions) -> Vec<String> 
     own.chain([ORPHAN, FOREGROUND].into_iter().filter(|name| wanted(name))).map(str::to_owned).collect()
 }
 
-/// The finalizers with those that the propagation asks for.
+/// The finalizers of an object, with those of the propagation policy.
 fn wanted_finalizers(kind: &ResourceType, object: &Map, options: &DeleteOptions) -> Vec<String> {
     let there = object_meta::finalizers(object);
     let own =

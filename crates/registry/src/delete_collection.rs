@@ -1,4 +1,4 @@
-//! DELETE of a collection: each object that the options pick is ended as if it were named.
+//! DELETE of a collection: each selected object is deleted as if by its name.
 
 use crate::{DeleteOptions, List, ListOptions, Registry, Target, UnreadableObjects};
 use schema::Status;
@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// As many are ended at a time, so that their commits can share the way to the disk.
-const AT_ONCE: usize = 64;
+/// The number of objects that are deleted at the same time, so that their commits share an fsync.
+const CONCURRENT: usize = 64;
 
 impl Registry {
-    /// Ends the objects that the options pick. The answer is the list of them as it was before.
+    /// Deletes the selected objects. The result is the list of them before the delete.
     pub async fn delete_collection(
         &self,
         target: &Target<'_>,
@@ -30,10 +30,10 @@ impl Registry {
             unreadable.check(target.served, entry);
         }
         unreadable.refuse(target.served)?;
-        for some in entries.chunks(AT_ONCE) {
-            let ends = some.iter().map(|entry| self.delete_named(target, entry.name(), delete));
-            for end in join_all(ends).await {
-                match end {
+        for chunk in entries.chunks(CONCURRENT) {
+            let deletions = chunk.iter().map(|entry| self.delete_named(target, entry.name(), delete));
+            for deletion in join_all(deletions).await {
+                match deletion {
                     Err(error) if error.code != 404 => return Err(error),
                     _ => {}
                 }
@@ -43,8 +43,8 @@ impl Registry {
     }
 }
 
-/// The reference goes through a collection page by page, whether it was asked to or not, so that a resource
-/// version means exactly that state.
+/// The options of the list of a deletecollection. The reference lists page by page, even without a limit, so
+/// a resource version means exactly that state.
 fn as_page(options: &ListOptions) -> Cow<'_, ListOptions> {
     let means_exactly = options.limit == 0
         && options.token.is_empty()
@@ -56,7 +56,7 @@ fn as_page(options: &ListOptions) -> Cow<'_, ListOptions> {
     Cow::Owned(ListOptions { resource_version_match: "Exact".into(), ..options.clone() })
 }
 
-/// Waits for all of them.
+/// Polls all futures to their ends, in one task.
 async fn join_all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut pinned: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     poll_fn(|context| {

@@ -1,9 +1,9 @@
 //! The unsafe delete: DELETE of an object that cannot be read, behind the gate
 //! AllowUnsafeMalformedObjectDeletion.
 //!
-//! It takes a permission of its own besides that to delete. An object that can be read is refused: a plain
-//! delete is what removes it. There is no state to show to admission, and none that could have finalizers, a
-//! grace period or hooks; all that is left to do is to remove the bytes.
+//! The user needs the verb [`VERB`] besides `delete`. An object that can be read is refused: a plain delete
+//! removes it. Without a readable state there is nothing for admission, finalizers, a grace period or hooks:
+//! the bytes are removed.
 
 use crate::commit::Run;
 use crate::content::{Answer, Content};
@@ -44,11 +44,11 @@ impl Registry {
         loop {
             let revision = match self.find_in_place(target).await {
                 Ok((_, Found::Unreadable(unreadable))) => unreadable.revision,
-                // Another one was faster.
+                // Another request has removed the object.
                 Ok((_, Found::Nothing)) if was_there => break,
                 Ok(_) => return Err(readable(target)),
                 Err(error) => match stored.resource.lookup(target.namespace, target.name) {
-                    // The key is lost: whoever asks for an unsafe delete knows that.
+                    // The bytes cannot be decrypted now; an unsafe delete accepts that they are lost.
                     Err(cache::Error::Unavailable(unavailable)) => unavailable.head.mod_revision,
                     _ => return Err(error),
                 },

@@ -1,11 +1,11 @@
-//! From errors of the cache to statuses: the one place for it.
+//! Turns errors of the cache into statuses.
 
 use crate::unreadable::Unreadable;
 use object::quote::Quoted;
 use schema::Status;
 use schema::status::{Cause, Details, Reason};
 
-/// After so many seconds a writer may come again that the store had no room for.
+/// `retryAfterSeconds` of a write that the busy store refused.
 const BUSY_SECONDS: u32 = 1;
 
 /// The status of an error of the cache.
@@ -47,11 +47,11 @@ pub fn status(error: cache::Error) -> Status {
             token: String::new(),
         },
         Removed { .. } => Status::unknown_resource(),
-        // A name that is longer than the store takes.
+        // The name is too long for the store.
         Invalid { reason, .. } => Status::bad_request(reason.to_string()),
         Closed => Status::service_unavailable("the server is shutting down"),
         Store(store::Error::TooLarge { limit, .. }) => object_too_large(limit),
-        // Health says why, once: each of many writers would say the same.
+        // Not logged for each refused write: the health check reports a busy store.
         Store(busy @ store::Error::Busy { .. }) => Status {
             details: Some(Details { retry_after_seconds: BUSY_SECONDS, ..Details::default() }.into()),
             ..Status::too_many_requests(format!("the store is busy, please try again later: {busy}"))
@@ -67,7 +67,7 @@ pub fn status(error: cache::Error) -> Status {
     }
 }
 
-/// 503 for what cannot be decrypted at present; clients try again.
+/// 503 for an object that cannot be read at present, for example not decrypted. Clients retry.
 pub(crate) fn unavailable_now(why: &str) -> Status {
     let details = Details { retry_after_seconds: 1, ..Details::default() };
     Status { details: Some(details.into()), ..Status::service_unavailable(why) }
@@ -78,7 +78,7 @@ pub(crate) fn object_too_large(limit: usize) -> Status {
     Status::request_entity_too_large(&format!("limit is {limit}"))
 }
 
-/// An error that the reference passes on without a word about its kind.
+/// 500 without a reason: an error that the reference passes on without a type.
 pub fn unknown_reason_500(message: impl Into<String>) -> Status {
     Status {
         code: 500,
@@ -89,7 +89,7 @@ pub fn unknown_reason_500(message: impl Into<String>) -> Status {
     }
 }
 
-/// Why a text is not a number, in the words of the reference.
+/// Parses a number; the error has the message of the reference.
 pub(crate) fn parse_number<T: std::str::FromStr>(function: &str, text: &str) -> Result<T, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let signed = function != "ParseUint";

@@ -1,8 +1,9 @@
-//! Writes of roles and bindings: a user can grant only what it holds itself, or what it was allowed to grant.
+//! The escalation check of RBAC: a user can grant only permissions that it has, or may grant explicitly.
 //!
 //! A role may be written by those who hold all its permissions, or may `escalate` it. A binding may be
 //! written by those who hold all permissions of its role, or may `bind` that role. Members of
-//! `system:masters` may write all, and so may everybody who changes only what garbage collection changes.
+//! `system:masters` may write all of them, and so may every user that changes only what the garbage collector
+//! changes.
 
 use crate::convert::map;
 use crate::error::unknown_reason_500;
@@ -17,7 +18,7 @@ use schema::views::rbac::v1;
 use std::sync::Arc;
 use tasks::BoxFuture;
 
-/// The hook of roles and bindings.
+/// The write hook of roles and bindings.
 pub struct Escalation {
     rbac: Arc<Rbac>,
 }
@@ -56,7 +57,7 @@ impl WriteHook for Escalation {
     }
 }
 
-/// One write.
+/// The check of one write.
 struct Check<'a> {
     rbac: &'a Rbac,
     proof: &'a Authorized,
@@ -97,15 +98,14 @@ impl Check<'_> {
         self.confirm(&rules).map_err(|why| self.forbidden(&why))
     }
 
-    /// Why the user may not grant rules.
+    /// Checks that the user has all permissions of these rules. The error says which it lacks.
     fn confirm(&self, rules: &[PolicyRule]) -> Result<(), String> {
         let user = self.proof.user();
         let held = self.rbac.held(user, self.attributes.namespace);
         held.confirm_no_escalation(user, rules, self.resource())
     }
 
-    /// Whether the user may write roles with permissions that it does not hold. A create has no name for this
-    /// question.
+    /// Whether the user has the verb `escalate`. For a create the check has no name.
     async fn may_escalate(&self) -> bool {
         let mut asked = auth::Attributes { selectors: None, ..self.proof.attributes().clone() };
         asked.verb = "escalate".into();
@@ -116,7 +116,7 @@ impl Check<'_> {
         self.is_allowed(&asked).await
     }
 
-    /// Whether the user may bind a role that it does not hold.
+    /// Whether the user has the verb `bind` on a role.
     async fn may_bind(&self, role: &RoleRef) -> bool {
         let resource = match role.kind {
             RoleKind::Role => "roles",
@@ -151,8 +151,8 @@ impl Check<'_> {
         Status::forbidden(GROUP, self.resource(), self.attributes.name, why)
     }
 
-    /// The error about the role of a binding. The object is not validated yet, and the reference reads the
-    /// role by what it says.
+    /// The error for the role of a binding that does not exist. The binding is not validated yet: an invalid
+    /// role reference is an error of the lookup, as in the reference.
     fn unresolved(&self, role: &RoleRef, namespace: &str) -> Status {
         match role.kind {
             RoleKind::Unsupported(_) => unknown_reason_500(Unresolved { role, resource: None }.to_string()),
@@ -163,7 +163,7 @@ impl Check<'_> {
     }
 }
 
-/// The rules that give everything.
+/// The rules of cluster-admin.
 fn full_authority() -> [PolicyRule; 2] {
     let all = || Box::new([Text::known("*")]) as Box<[Text]>;
     let none = Box::default;

@@ -1,12 +1,13 @@
 //! POST of an eviction: a pod is deleted if its disruption budget allows that.
 //!
-//! The steps of the pipeline are about the eviction: it is admitted once, and is no object that is stored.
-//! Its effect is that of the reference, past the rules of pods and without another admission:
+//! The eviction is admitted once, and not stored. Its effect is that of the reference, without the validation
+//! of pods and without another admission:
 //!
-//! 1. A pod that is pending, finished or being deleted already disrupts nothing, and goes.
-//! 2. Otherwise the one budget that selects it is asked. A pod that is not ready may go without taking from
-//!    it, if the budget says so. One disruption less is allowed then, and the budget's status names the pod.
-//! 3. The pod gets the condition `DisruptionTarget`, and is deleted as the eviction's options say.
+//! 1. A pod that is pending, finished or already being deleted disrupts nothing, and is deleted.
+//! 2. Otherwise the one budget that selects the pod decides. A pod that is not ready may be deleted without
+//!    using the budget, if its policy says so. Otherwise `disruptionsAllowed` is decremented, and the pod is
+//!    added to `disruptedPods`.
+//! 3. The pod gets the condition `DisruptionTarget`, and is deleted with the options of the eviction.
 
 use crate::bind::success;
 use crate::commit::{Outcome, Oversize, Run};
@@ -29,19 +30,19 @@ use object::{Map, Value};
 use schema::Status;
 use schema::status::{Cause, Details, Reason};
 
-/// A budget with more pods than this that were evicted and are still there allows no other eviction.
+/// A budget with more `disruptedPods` than this allows no further eviction.
 const MOST_DISRUPTED: usize = 2000;
 
-/// The seconds after which a client may ask a budget again that is behind.
+/// `retryAfterSeconds` if the status of a budget is not up to date.
 const RETRY_AFTER: u32 = 10;
 
-/// How a pod may go.
-enum Verdict {
-    /// Whatever becomes of it in between.
-    Free,
-    /// If it is still in the state that was looked at; otherwise the budget of this name has to be asked
-    /// again.
-    Unchanged(String),
+/// The condition under which a budget allows the deletion of a pod.
+enum Allowed {
+    /// In any state of the pod.
+    InAnyState,
+    /// Only if the pod is still in the state that was checked; otherwise the budget of this name has to be
+    /// checked again.
+    IfUnchanged(String),
 }
 
 impl Registry {
@@ -70,11 +71,11 @@ impl Registry {
         let mut admitted = admission.validate(&attributes, Some(&eviction)).await?;
         let pod = loop {
             let pod = self.find_object(target).await?;
-            let Some(disrupts_nothing) = DisruptsNothing::of(map(&pod.object)?) else { break pod };
+            let Some(no_budget_needed) = NoBudgetNeeded::of(map(&pod.object)?) else { break pod };
             check_preconditions(target.served, &pod.entry, &deletion)?;
             let mut deletion = deletion.clone();
             let asked_for = deletion.resource_version.is_some();
-            if disrupts_nothing == DisruptsNothing::Now && !asked_for {
+            if no_budget_needed == NoBudgetNeeded::Pending && !asked_for {
                 deletion.resource_version = Some(pod.entry.mod_revision().0.to_string());
             }
             let attempt;
@@ -88,24 +89,24 @@ impl Registry {
                 }
             }
         };
-        let verdict = self.ask_budget(target, &pod, deletion.is_dry_run()).await?;
+        let allowed = self.ask_budget(target, &pod, deletion.is_dry_run()).await?;
         let mut guarded = deletion.clone();
-        if let Verdict::Unchanged(_) = verdict {
+        if let Allowed::IfUnchanged(_) = allowed {
             guarded.resource_version = Some(pod.entry.mod_revision().0.to_string());
         }
         let outcome = self.mark_and_delete(target, guarded, admitted).await;
-        match (outcome, verdict) {
-            (Err(error), Verdict::Unchanged(budget))
+        match (outcome, allowed) {
+            (Err(error), Allowed::IfUnchanged(budget))
                 if error.reason == Reason::Conflict && deletion.resource_version.is_none() =>
             {
-                Err(not_yet(&budget))
+                Err(being_processed(&budget))
             }
             (outcome, _) => outcome.and_then(|()| success()),
         }
     }
 
-    /// Marks a pod as the target of a disruption, and deletes it. A resource version in the options is that
-    /// of before.
+    /// Sets the condition `DisruptionTarget` of a pod, and deletes the pod. A resource version in the options
+    /// is that of the pod before.
     async fn mark_and_delete(
         &self,
         target: &Target<'_>,
@@ -132,8 +133,8 @@ impl Registry {
         self.delete_admitted(target, target.name, &options, Some(admitted)).await.map(drop)
     }
 
-    /// Asks the budget of a pod, and takes one disruption from it.
-    async fn ask_budget(&self, target: &Target<'_>, pod: &Old, dry_run: bool) -> Result<Verdict, Status> {
+    /// Checks the budget of a pod, and takes one disruption from it.
+    async fn ask_budget(&self, target: &Target<'_>, pod: &Old, dry_run: bool) -> Result<Allowed, Status> {
         let client = Client::new(self, SystemIdentity::ApiServer, "kube-apiserver");
         let address = Address::v1("policy", "poddisruptionbudgets", target.namespace);
         let mut selecting = Vec::new();
@@ -147,26 +148,26 @@ impl Registry {
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         }
-        let Some(mut budget) = selecting.pop() else { return Ok(Verdict::Free) };
+        let Some(mut budget) = selecting.pop() else { return Ok(Allowed::InAnyState) };
         let name = object_meta::text(map(&budget)?, "name").to_owned();
-        if !is_ready(map(&pod.object)?) && may_go_unready(map(&budget)?) {
-            return Ok(Verdict::Unchanged(name));
+        if !is_ready(map(&pod.object)?) && allows_unready(map(&budget)?) {
+            return Ok(Allowed::IfUnchanged(name));
         }
         let address = address.named(&name);
         loop {
-            take(map_mut(&mut budget)?, target.name)?;
+            take_disruption(map_mut(&mut budget)?, target.name)?;
             if dry_run {
-                return Ok(Verdict::Free);
+                return Ok(Allowed::InAnyState);
             }
             match client.update(address.subresource("status"), budget).await {
                 Err(error) if error.reason == Reason::Conflict => budget = client.get(address).await?,
-                outcome => return outcome.map(|_| Verdict::Free),
+                outcome => return outcome.map(|_| Allowed::InAnyState),
             }
         }
     }
 }
 
-/// The options of the deletion that an eviction asks for. The eviction shows what is added to them.
+/// The delete options of an eviction. A dry run of the request is added to those in the body.
 fn deletion(
     target: &Target<'_>,
     eviction: &mut Map,
@@ -204,22 +205,22 @@ fn deletion(
     Ok(deletion)
 }
 
-/// That a pod can go without a look at its budget.
+/// Why the deletion of a pod needs no budget.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum DisruptsNothing {
-    /// It runs no more, and never will.
-    EverAfter,
-    /// It does not run yet.
-    Now,
+enum NoBudgetNeeded {
+    /// The pod is finished, or being deleted.
+    Finished,
+    /// The pod is pending. It may start to run before the delete.
+    Pending,
 }
 
-impl DisruptsNothing {
+impl NoBudgetNeeded {
     fn of(pod: &Map) -> Option<Self> {
         let phase = pod.get("status").and_then(|status| status.get("phase")).and_then(Value::as_str);
         match phase {
-            _ if object_meta::is_deleting(pod) => Some(Self::EverAfter),
-            Some("Succeeded" | "Failed") => Some(Self::EverAfter),
-            Some("Pending") => Some(Self::Now),
+            _ if object_meta::is_deleting(pod) => Some(Self::Finished),
+            Some("Succeeded" | "Failed") => Some(Self::Finished),
+            Some("Pending") => Some(Self::Pending),
             _ => None,
         }
     }
@@ -239,7 +240,7 @@ fn is_ready(pod: &Map) -> bool {
     pod.get("status").and_then(Value::as_map).is_some_and(|status| conditions::is_true(status, "Ready"))
 }
 
-/// Whether a budget is about a pod. One without a selector, or with one that is invalid, is about none.
+/// Whether a budget selects a pod. A budget without a selector, or with an invalid one, selects none.
 fn selects(budget: &Map, pod: &Old) -> bool {
     let selector = budget.get("spec").and_then(|spec| spec.get("selector")).and_then(Value::as_map);
     let selector = selector.and_then(|selector| label_selector(selector).ok());
@@ -250,21 +251,21 @@ fn status_number(budget: &Map, key: &str) -> i64 {
     budget.get("status").and_then(|status| status.get(key)).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Whether a budget lets a pod go that is not ready, and so does not count for it.
-fn may_go_unready(budget: &Map) -> bool {
+/// Whether a budget allows the eviction of a pod that is not ready: `unhealthyPodEvictionPolicy`.
+fn allows_unready(budget: &Map) -> bool {
     let policy = budget.get("spec").and_then(|spec| spec.get("unhealthyPodEvictionPolicy"));
     let desired = status_number(budget, "desiredHealthy");
     policy.and_then(Value::as_str) == Some("AlwaysAllow")
         || (desired > 0 && status_number(budget, "currentHealthy") >= desired)
 }
 
-/// Takes one disruption, for a pod, from what a budget allows.
-fn take(budget: &mut Map, pod: &str) -> Result<(), Status> {
+/// Takes one disruption from a budget, and adds the pod to its `disruptedPods`.
+fn take_disruption(budget: &mut Map, pod: &str) -> Result<(), Status> {
     let name = object_meta::text(budget, "name");
     let forbidden = |why| Err(Status::forbidden("policy", "poddisruptionbudget", name, why));
     let observed = status_number(budget, "observedGeneration");
     if observed < object_meta::number(budget, "generation").unwrap_or_default() {
-        return Err(not_yet(name));
+        return Err(being_processed(name));
     }
     let allowed = status_number(budget, "disruptionsAllowed");
     if allowed < 0 {
@@ -300,8 +301,8 @@ fn take(budget: &mut Map, pod: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// The budget's controller has not counted yet what its pods are.
-fn not_yet(budget: &str) -> Status {
+/// 429: the controller has not yet updated the status of the budget.
+fn being_processed(budget: &str) -> Status {
     refused(format!("The disruption budget {budget} is still being processed by the server."), RETRY_AFTER)
 }
 

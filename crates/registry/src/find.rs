@@ -1,4 +1,4 @@
-//! The state that a write starts from: the newest one, or that there is none, or that it cannot be read.
+//! Reads the newest state of an object for a write: the object, nothing, or bytes that cannot be read.
 
 use crate::error::status;
 use crate::unreadable::Unreadable;
@@ -9,13 +9,13 @@ use object::Value;
 use schema::Status;
 use std::sync::Arc;
 
-/// An object that is there.
+/// An existing object: its entry, and its tree in the working version.
 pub(crate) struct Old {
     pub(crate) entry: Arc<Entry>,
     pub(crate) object: Value,
 }
 
-/// What is stored under a name.
+/// The result of reading a name from the store.
 pub(crate) enum Found {
     /// An object.
     Object(Old),
@@ -26,7 +26,7 @@ pub(crate) enum Found {
 }
 
 impl Registry {
-    /// The newest state of what a target names.
+    /// The newest state of the object of a target.
     pub(crate) async fn find(&self, target: &Target<'_>) -> Result<Found, Status> {
         match self.newest(target).await? {
             Ok(Some(entry)) => found(target, entry).await,
@@ -35,8 +35,8 @@ impl Registry {
         }
     }
 
-    /// The newest state of what a target names, and the target for work on its metadata, which does not
-    /// convert it.
+    /// The newest state of the object of a target, without a conversion; and the target in the version of the
+    /// stored bytes, for work on the metadata.
     pub(crate) async fn find_in_place<'a>(&self, target: &Target<'a>) -> Result<(Target<'a>, Found), Status> {
         Ok(match self.newest(target).await? {
             Ok(Some(entry)) => {
@@ -56,7 +56,7 @@ impl Registry {
         }
     }
 
-    /// The newest state of an object that has to be there.
+    /// The newest state of an object that must exist: 404 if it does not.
     pub(crate) async fn find_object(&self, target: &Target<'_>) -> Result<Old, Status> {
         match self.find(target).await? {
             Found::Object(old) => Ok(old),
@@ -70,7 +70,7 @@ impl Registry {
 async fn found(target: &Target<'_>, entry: Arc<Entry>) -> Result<Found, Status> {
     let stored = target.stored()?;
     if stored.is_in_place() && !stored.is_in_working_version(&entry) {
-        // It was written in another version since the target was made for the version of its bytes.
+        // Another write has changed the version of the stored bytes since the target was chosen for them.
         return Err(target.conflict(MODIFIED));
     }
     match stored.decode_as_stored(&entry) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use store::Revision;
 
 impl Registry {
-    /// One object: the newest state, or, with a `resourceVersion`, one that is not older.
+    /// Gets one object: its newest state, or, with `resourceVersion`, a state that is not older.
     pub async fn get(&self, target: &Target<'_>, resource_version: &str) -> Result<Content, Status> {
         target.check_verb(&["get"])?;
         if target.served.stored.is_none() {
@@ -28,14 +28,14 @@ impl Registry {
         }
     }
 
-    /// The bytes of the object that a target names, as it is in memory; 0 if there is none.
+    /// The size of an object in the cache, in bytes; 0 if there is no object.
     pub async fn size(&self, target: &Target<'_>) -> usize {
         let Some(stored) = &target.served.stored else { return 0 };
         let found = stored.resource.get(target.namespace, target.name, Freshness::Any).await;
         found.ok().flatten().map_or(0, |entry| entry.bytes().len())
     }
 
-    /// The object that a target names.
+    /// The entry of an object.
     pub(crate) async fn entry(
         &self,
         target: &Target<'_>,
@@ -50,7 +50,8 @@ impl Registry {
     }
 }
 
-/// How fresh a get is asked to be. What is no version is passed on by the reference as an error of its own.
+/// The freshness that `resourceVersion` asks for. An invalid one is 500 without a reason, as in the
+/// reference.
 fn freshness(resource_version: &str) -> Result<Freshness, Status> {
     Ok(match resource_version {
         "" => Freshness::MostRecent,

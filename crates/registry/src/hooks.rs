@@ -1,5 +1,5 @@
-//! What some kinds do around a write that needs more than the object: reserve an address, ask for another
-//! permission.
+//! Hooks of kinds whose writes need more than the object: the reservation of an address, a further
+//! authorization.
 
 use admission::{Attributes, Reservation};
 use auth::{Authorized, Authorizer};
@@ -9,11 +9,10 @@ use schema::Status;
 use std::sync::Arc;
 use tasks::BoxFuture;
 
-/// What a kind does around its writes, in every attempt.
+/// The hooks of a kind. They run in every attempt of a write.
 pub trait WriteHook: Send + Sync {
-    /// May refuse a write for a permission that it needs besides that of the request. Runs right after
-    /// mutating admission; the name of a new object may still be left to the server. `None` if there is
-    /// nothing to ask.
+    /// Checks permissions that a write needs besides that of the request. Runs right after mutating
+    /// admission; a new object may have no name yet. `None` if there is nothing to check.
     fn authorize<'a>(
         &'a self,
         _proof: &'a Authorized,
@@ -35,14 +34,14 @@ pub trait WriteHook: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// May say what is to be done once an object is marked as being deleted. Runs right before the commit,
-    /// with the state before.
+    /// A reservation to settle when the mark of a deletion is committed. Runs right before the commit, with
+    /// the state before the mark.
     fn before_mark(&self, _entry: &Entry) -> Option<Reservation> {
         None
     }
 
-    /// May say what is to be done once an object is removed, in whichever way that happens. Runs right before
-    /// the commit, with the last state.
+    /// A reservation to settle when the removal of an object is committed. Runs right before the commit, with
+    /// the last state.
     fn before_remove(&self, _entry: &Entry) -> Option<Reservation> {
         None
     }

@@ -1,16 +1,16 @@
-//! The verbs: for each one file, and in it the fixed sequence that a request goes through, for every kind
-//! alike.
+//! The verbs: one file for each, with the fixed sequence of steps of a request, the same for every kind.
 //!
-//! 1. **Proof by type.** A verb is asked with a [`Target`], which is made of an [`auth::Authorized`] and says
-//!    what that was given for.
+//! 1. **Proof by type.** A verb takes a [`Target`], which is made from an [`auth::Authorized`] and names the
+//!    object that was authorized.
 //! 2. **One path.** A kind brings data and hooks ([`kinds::Strategy`]); no kind has a handler.
-//! 3. **Bytes first.** Reads hand on entries of the cache; what they are written as is decided by the layer
-//!    above.
+//! 3. **Bytes first.** Reads return entries of the cache; the crate `server` encodes them.
 //!
-//! Sockets, media types and encodings of answers are left to the layer above.
+//! Sockets, media types and the encodings of responses are in the crate `server`.
+
+#![deny(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, reason = "an index out of range fails the test"))]
 
 mod apply;
-
 mod bind;
 mod catalog;
 mod client;

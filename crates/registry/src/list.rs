@@ -1,6 +1,6 @@
 //! GET of a collection.
 //!
-//! Which state is shown (4.5 of the specification), worked out:
+//! The state that a list shows:
 //!
 //! ```text
 //! resourceVersionMatch  limit  continue   unset         "0"           N
@@ -24,7 +24,7 @@ use schema::Status;
 use store::Revision;
 
 impl Registry {
-    /// The objects of a collection that the options pick.
+    /// Lists the selected objects of a collection.
     pub async fn list(&self, target: &Target<'_>, options: &ListOptions) -> Result<List, Status> {
         target.check_verb(&["list", "deletecollection"])?;
         let filter = filter(target, options)?;
@@ -32,13 +32,13 @@ impl Registry {
             // The statuses of components are not stored: `Registry::component_statuses`.
             return Ok(List { objects: cache::List::none(), token: String::new(), remaining: None });
         };
-        let of_one_name = filter.name.is_some();
-        let mode = mode(target, options, of_one_name)?;
-        let limit = if of_one_name { 0 } else { usize::try_from(options.limit).unwrap_or_default() };
+        let is_of_one_name = filter.name.is_some();
+        let mode = mode(target, options, is_of_one_name)?;
+        let limit = if is_of_one_name { 0 } else { usize::try_from(options.limit).unwrap_or_default() };
         if let Mode::Exact(requested) = mode
             && requested > self.cache().committed()
         {
-            // Another server on the same store may have committed it.
+            // Another server on the same store may have committed this revision.
             let newest = self.cache().newest().await.map_err(status)?;
             if requested > newest {
                 return Err(out_of_reach(requested, newest));
@@ -61,9 +61,9 @@ impl Registry {
     }
 }
 
-/// Which state to show.
-fn mode(target: &Target<'_>, options: &ListOptions, of_one_name: bool) -> Result<Mode, Status> {
-    if !options.token.is_empty() && !of_one_name {
+/// The state that a list shows.
+fn mode(target: &Target<'_>, options: &ListOptions, is_of_one_name: bool) -> Result<Mode, Status> {
+    if !options.token.is_empty() && !is_of_one_name {
         let token = Token::decode(&options.token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
             let why = "specifying resource version is not allowed when using continue";
@@ -79,12 +79,12 @@ fn mode(target: &Target<'_>, options: &ListOptions, of_one_name: bool) -> Result
         ("", _) => Mode::Current(Freshness::MostRecent),
         _ if wanted == Revision::ZERO => Mode::Current(Freshness::Any),
         (_, "Exact") => Mode::Exact(wanted),
-        (_, "") if options.limit > 0 && !of_one_name => Mode::Exact(wanted),
+        (_, "") if options.limit > 0 && !is_of_one_name => Mode::Exact(wanted),
         _ => not_older,
     })
 }
 
-/// Which objects: those of the path, the labels and the fields.
+/// The filter of a list: by the path, the label selector and the field selector.
 pub(crate) fn filter(target: &Target<'_>, options: &ListOptions) -> Result<Filter, Status> {
     let fields = known_fields(target, &options.fields)?;
     let mut filter =
@@ -101,8 +101,7 @@ pub(crate) fn filter(target: &Target<'_>, options: &ListOptions) -> Result<Filte
     Ok(filter.fields(fields))
 }
 
-/// The selector in the names under which the cache keeps fields, or the refusal of a field that cannot be
-/// selected by.
+/// The selector with the field names of the cache; 400 for a field that is not selectable.
 fn known_fields(
     target: &Target<'_>,
     selector: &field_selector::Selector,
@@ -140,7 +139,7 @@ fn refusal(target: &Target<'_>, name: &str) -> String {
     }
 }
 
-/// A key of the type, relative to a namespace.
+/// A key relative to a namespace.
 fn relative<'a>(namespace: &str, key: &'a str) -> &'a str {
     if namespace.is_empty() {
         return key;
@@ -152,8 +151,8 @@ fn absolute(namespace: &str, start: String) -> String {
     if namespace.is_empty() { start } else { format!("{namespace}/{start}") }
 }
 
-/// The refusal of exactly a state that is yet to come. The store behind the reference takes a number that is
-/// too large for it as no number, and the reference then finds that the state it got is an older one.
+/// The error for `Exact` with a revision in the future. A number that is too large for etcd counts as none
+/// there, so the reference then reports that its newest state is older.
 fn out_of_reach(requested: Revision, current: Revision) -> Status {
     match i64::try_from(requested.0) {
         Ok(_) => unknown_reason_500("etcdserver: mvcc: required revision is a future revision"),

@@ -12,26 +12,27 @@ use schema::status::{Cause, Details, Reason};
 use schema::{Ref, Status, Type};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Keeps the managed fields of what a request writes.
+/// Updates the managed fields of the object that a request writes.
 ///
-/// Owners of other versions are compared in their versions. [`merge::managed`] is a pure function that asks
-/// for conversions; one that waits is noted, carried out, and the function asked again with its result.
+/// The fields of managers in other versions are compared in those versions. [`merge::managed`] is a pure
+/// function that asks for conversions. A conversion that needs a webhook is noted and carried out, and the
+/// function is called again with its result.
 pub(crate) struct Fields<'a> {
     target: &'a Target<'a>,
     now: Text,
     waiting: Mutex<Waiting>,
 }
 
-/// Conversions that wait.
+/// The conversions that need a webhook.
 #[derive(Default)]
 struct Waiting {
-    /// Those that were asked for, and are yet to be carried out.
+    /// The conversions that are to be carried out.
     asked: Vec<Asked>,
-    /// Those that were carried out.
+    /// The results of conversions.
     done: Vec<(Asked, Value)>,
 }
 
-/// An object that was to be converted, and the version.
+/// A conversion: the object, and the version to convert it to.
 #[derive(Clone, PartialEq)]
 struct Asked {
     object: Value,
@@ -43,7 +44,8 @@ impl<'a> Fields<'a> {
         Self { target, now: Time::now().text(), waiting: Mutex::default() }
     }
 
-    /// Updates the owners after `live` became `new`, or `new` was created. Both are in the working version.
+    /// Updates the managed fields of `new` after an update of `live`, or after a create. Both are in the
+    /// working version.
     pub(crate) async fn update(
         &self,
         live: Option<&Value>,
@@ -56,7 +58,7 @@ impl<'a> Fields<'a> {
         }
         if served.stored.as_ref().is_none_or(|stored| stored.is_working_version) {
             if !served.read_waits() {
-                // Without a copy, which would be shared and copied once more as soon as it is changed.
+                // Without a copy, which would be shared and then copied again on its first change.
                 self.manager().update(live, new, self.writer(options));
                 return Ok(());
             }
@@ -68,7 +70,7 @@ impl<'a> Fields<'a> {
             return match self.repeated(update).await {
                 Ok(()) => Ok(()),
                 Err(status) => {
-                    // As the reference does it: a write does not fail for the owners of another version.
+                    // As in the reference: a write does not fail because of managers in another version.
                     let (resource, error) = (served.resource.as_str(), status.message.as_str());
                     log::warn!(resource, error; "the managed fields of an object are dropped, because it cannot be converted");
                     if let Some(new) = new.as_map_mut() {
@@ -98,7 +100,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// What an applied configuration makes of an object, or of nothing, in the version of the request.
+    /// Applies a configuration to an object, or to none. The result is in the version of the request.
     pub(crate) async fn apply(
         &self,
         live: Option<&Value>,
@@ -109,7 +111,7 @@ impl<'a> Fields<'a> {
         self.repeated(apply).await?.map_err(|error| refusal(&error))
     }
 
-    /// What `act` answers once every conversion that it asks for is there.
+    /// Calls `act` again until all conversions that it asks for are carried out.
     async fn repeated<T>(&self, mut act: impl FnMut() -> T) -> Result<T, Status> {
         loop {
             let answer = act();
@@ -128,7 +130,7 @@ impl<'a> Fields<'a> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An object of one of the kind's versions in another of them.
+    /// Converts an object to another version of the kind.
     async fn convert_now(&self, object: Value, to: &str) -> Result<Value, Status> {
         let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
         let (Some(from), Some(to)) = (self.served(&from), self.served(to)) else { return Ok(object) };
@@ -185,9 +187,9 @@ impl Versions for Fields<'_> {
     }
 }
 
-/// Keeps the managed fields of a scale, and with them those of its object.
+/// Updates the managed fields of a scale, and those of its object.
 pub(crate) struct ScaleManager<'a> {
-    /// Where the numbers of the scale lie.
+    /// The field paths of the scale in its object.
     pub(crate) fields: &'a ScaleFields,
     api_version: Text,
     versions: Vec<String>,
@@ -217,7 +219,7 @@ impl<'a> ScaleManager<'a> {
         }
     }
 
-    /// Gives the scale of an object its managed fields.
+    /// Sets the managed fields of a scale from those of its object.
     pub(crate) fn put(&self, object: &Value, scale: &mut Value) {
         let entries = self.scale().entries(object);
         if let Some(map) = scale.as_map_mut().filter(|_| !entries.is_empty()) {
@@ -225,18 +227,18 @@ impl<'a> ScaleManager<'a> {
         }
     }
 
-    /// Updates the owners after the scale `live` became `new`.
+    /// Updates the managed fields after the scale `live` was changed to `new`.
     pub(crate) fn update(&self, live: &Value, new: &mut Value) {
         self.manager().update(Some(live), new, self.writer());
     }
 
-    /// What an applied configuration makes of a scale.
+    /// Applies a configuration to a scale.
     pub(crate) fn apply(&self, live: &Value, config: &Value) -> Result<Value, Status> {
         let applied = self.manager().apply(Some(live), config, self.writer(), self.options.force);
         applied.map_err(|error| refusal(&error))
     }
 
-    /// Puts the managed fields of a changed scale into those of its object.
+    /// Sets the managed fields of an object from those of its changed scale.
     pub(crate) fn put_back(&self, object: &mut Value, scale: &Value) {
         let entries = scale.get("metadata").and_then(|metadata| metadata.get("managedFields"));
         self.scale().put_back(object, entries.and_then(Value::as_list).unwrap_or_default());
@@ -274,7 +276,7 @@ impl Versions for ScaleManager<'_> {
     }
 }
 
-/// Gives an object that is answered and not stored, in the only version of its type, its managed fields.
+/// Sets the managed fields of an object that is not stored, and whose type has one version.
 pub(crate) fn put_fields(
     ty: &Ref<Type>,
     api_version: &str,

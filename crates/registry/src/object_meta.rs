@@ -1,4 +1,4 @@
-//! The metadata of objects: what the server stamps, beside the rules of `kinds::object_meta`.
+//! The fields of `ObjectMeta` that the server sets. Their validation is in `kinds::object_meta`.
 
 use object::time::Time;
 use object::{Map, Value};
@@ -9,7 +9,7 @@ pub(crate) use kinds::object_meta::{
     FOREGROUND, ORPHAN, finalizers, is_deleting, list_of_strings, metadata, number, text,
 };
 
-/// The metadata of an object, made if there is none.
+/// The metadata of an object; an empty one is inserted if it is missing.
 pub(crate) fn metadata_mut(object: &mut Map) -> Option<&mut Map> {
     object.get_or_insert_with("metadata", || Map::new().into()).as_map_mut()
 }
@@ -28,7 +28,7 @@ pub(crate) fn remove(object: &mut Map, keys: &[&str]) {
     }
 }
 
-/// Takes away what only the server sets.
+/// Removes the fields that only the server sets.
 pub(crate) fn wipe_system_fields(object: &mut Map) {
     remove(
         object,
@@ -36,13 +36,13 @@ pub(crate) fn wipe_system_fields(object: &mut Map) {
     );
 }
 
-/// Sets what only the server sets on a new object.
+/// Sets the creation time and the uid of a new object.
 pub(crate) fn fill_system_fields(object: &mut Map, now: Time) {
     set(object, "creationTimestamp", now.text());
     set(object, "uid", object::name::random_uid());
 }
 
-/// A name from a prefix: cut to 58 characters, with five random ones after it.
+/// Generates a name: the prefix, cut to 58 bytes, and five random characters.
 pub(crate) fn generate_name(prefix: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut end = prefix.len().min(58);
@@ -56,7 +56,7 @@ pub(crate) fn generate_name(prefix: &str) -> String {
     made
 }
 
-/// Makes the namespace of an object that of the request, or refuses another.
+/// Sets the namespace of an object to that of the request; 400 if the object has another one.
 pub(crate) fn fit_namespace(object: &mut Map, requested: &str) -> Result<(), Status> {
     let own = text(object, "namespace");
     if own == requested {
@@ -73,12 +73,12 @@ pub(crate) fn fit_namespace(object: &mut Map, requested: &str) -> Result<(), Sta
     Ok(())
 }
 
-/// When owner references are looked at.
+/// The moment of a check of owner references, for its warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// As the client sent them.
+    /// On the body of the request.
     BeforeAdmission,
-    /// After a patch or a plugin may have changed them.
+    /// On the result of mutating admission.
     AfterAdmission,
 }
 

@@ -1,7 +1,7 @@
-//! The options of a request: read from its query as the reference reads them, and checked as it checks them.
+//! The options of requests: parsed from the query and validated as the reference does.
 //!
-//! Of a repeated parameter the first counts. What cannot be read is a 400, what makes no sense a 422 on the
-//! options' own kind.
+//! Of a repeated parameter the first value counts. A value that cannot be parsed is 400; options that are
+//! invalid are 422, for the kind of the options.
 
 use crate::delete_unreadable::OPTION;
 use crate::error::parse_number;
@@ -15,35 +15,35 @@ use schema::Status;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The parameters of a request, decoded, in their order.
+/// The decoded query parameters of a request, in their order.
 pub type Pairs<'a> = [(std::borrow::Cow<'a, str>, std::borrow::Cow<'a, str>)];
 
-/// How a list or a watch is asked for.
+/// `ListOptions`: the options of a list or watch.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
-    /// Which labels.
+    /// `labelSelector`.
     pub labels: label::Selector,
-    /// Which fields, by the names that the client uses.
+    /// `fieldSelector`, with the field names of the client.
     pub fields: field_selector::Selector,
-    /// Whether changes are wanted.
+    /// `watch`: whether the request is a watch.
     pub watch: bool,
-    /// Whether the client takes bookmarks.
+    /// `allowWatchBookmarks`: whether the client accepts bookmarks.
     pub bookmarks: bool,
-    /// The state asked for; empty if none is.
+    /// `resourceVersion`; empty if absent.
     pub resource_version: String,
-    /// How that is meant.
+    /// `resourceVersionMatch`; empty if absent.
     pub resource_version_match: String,
-    /// How long a watch may take.
+    /// `timeoutSeconds`: the longest duration of a watch.
     pub timeout: Option<Duration>,
-    /// The most objects of one answer; zero for no limit.
+    /// `limit`: the most objects in the response; zero for no limit.
     pub limit: i64,
-    /// The continue token of the page before.
+    /// `continue`: the token of the page before.
     pub token: String,
-    /// `sendInitialEvents`: whether a watch starts with an event for each object that is there.
+    /// `sendInitialEvents`: whether a watch starts with an event for each existing object.
     pub send_initial_events: Option<bool>,
 }
 
-/// How a write is asked for.
+/// `CreateOptions`, `UpdateOptions` or `PatchOptions`: the options of a write.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// `dryRun=All`: the write is answered, and not committed.
@@ -54,11 +54,12 @@ pub struct WriteOptions {
     pub names_manager: bool,
     /// `force`: whether an apply takes fields from other managers.
     pub force: Force,
-    /// `fieldValidation`: what is done about unknown and duplicate fields.
+    /// `fieldValidation`: how unknown and duplicate fields are reported.
     pub field_validation: FieldValidation,
     /// Whether the query names `fieldValidation`.
     pub names_validation: bool,
-    /// Lists that are sent as `[]`, where the tree of the object does not tell that from null.
+    /// The lists that the body sets to `[]`, where the tree of the object does not distinguish `[]` from
+    /// null.
     pub empty: Vec<object::path::Path>,
     /// Where warnings for the client are collected.
     pub warnings: Warnings,
@@ -66,7 +67,7 @@ pub struct WriteOptions {
     pub deadline: Option<Instant>,
 }
 
-/// How a delete is asked for.
+/// `DeleteOptions`: the options of a delete.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     /// `gracePeriodSeconds` of the delete options.
@@ -113,7 +114,7 @@ fn text(pairs: &Pairs<'_>, name: &str) -> String {
     first(pairs, name).unwrap_or_default().to_owned()
 }
 
-/// Everything but `false` and `0` is yes, also nothing.
+/// A boolean parameter: every value but `false` and `0` is true, also an empty one.
 fn boolean(pairs: &Pairs<'_>, name: &str) -> Option<bool> {
     first(pairs, name).map(|value| !(value.eq_ignore_ascii_case("false") || value == "0"))
 }
@@ -128,7 +129,7 @@ fn refuse(kind: &str, errors: &field::List) -> Result<(), Status> {
 }
 
 impl ListOptions {
-    /// Reads and checks.
+    /// Parses and validates the options of a list or watch.
     pub fn read(pairs: &Pairs<'_>, watch_list: Gate, forced: Forced) -> Result<Self, Status> {
         let timeout = integer(pairs, "timeoutSeconds")?;
         let limit = integer(pairs, "limit")?.unwrap_or_default();
@@ -211,26 +212,26 @@ impl ListOptions {
     }
 }
 
-/// Whether a feature is on.
+/// The state of a feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// It is.
+    /// Enabled.
     On,
-    /// It is not.
+    /// Disabled.
     Off,
 }
 
-/// Whether the path itself asks for changes.
+/// Whether the path makes a request a watch, as the deprecated watch paths do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
-    /// It does.
+    /// The path makes it a watch.
     Yes,
-    /// It does not.
+    /// The parameter `watch` decides.
     No,
 }
 
 impl WriteOptions {
-    /// Reads and checks the options of a write.
+    /// Parses and validates the options of a write.
     ///
     /// `agent` is the user agent, the field manager of writes that name none and are not applies.
     pub fn read(
@@ -286,7 +287,7 @@ impl WriteOptions {
     }
 }
 
-/// The name of a manager that a client did not give: what it calls itself, up to the first slash.
+/// The default field manager: the user agent up to its first slash.
 fn agent_name(agent: &str) -> String {
     let mut name = String::new();
     let known = agent.split('/').next().unwrap_or_default();
@@ -299,7 +300,7 @@ fn agent_name(agent: &str) -> String {
     name
 }
 
-/// Whether the values ask for a dry run.
+/// Whether `dryRun` contains `All`; any other value is an error.
 fn check_dry_run(values: &[&str], errors: &mut field::List) -> bool {
     if values.iter().any(|value| *value != "All") {
         let shown = field::BadValue::Raw(crate::object_meta::list_of_strings(values.iter().copied()));
@@ -309,7 +310,7 @@ fn check_dry_run(values: &[&str], errors: &mut field::List) -> bool {
 }
 
 impl DeleteOptions {
-    /// Reads the options from a query.
+    /// Parses the options from a query.
     pub fn read(pairs: &Pairs<'_>) -> Result<Self, Status> {
         let some = |name| first(pairs, name).map(str::to_owned);
         let precondition = |name| some(name).filter(|text| !text.is_empty());
@@ -360,7 +361,7 @@ impl DeleteOptions {
         self.dry_run.iter().any(|value| value == "All")
     }
 
-    /// Refuses what makes no sense.
+    /// Validates the options.
     pub fn check(&self) -> Result<(), Status> {
         let mut errors = field::List::new();
         let path = Path::new("propagationPolicy");
@@ -392,7 +393,7 @@ impl DeleteOptions {
         refuse("DeleteOptions", &errors)
     }
 
-    /// The same for a collection, whose objects have to be readable.
+    /// Validates the options for a deletecollection, which cannot delete objects that cannot be read.
     pub(crate) fn check_for_collection(&self) -> Result<(), Status> {
         self.check()?;
         let mut errors = field::List::new();

@@ -1,4 +1,4 @@
-//! The patches that change an object: what each makes of it, and how one that cannot be applied is refused.
+//! Applies JSON, merge and strategic merge patches, and refuses those that cannot be applied.
 
 use crate::WriteOptions;
 use kinds::Strategy;
@@ -7,7 +7,7 @@ use object::Value;
 use schema::status::{Cause, Details, Reason};
 use schema::{Limits, Ref, Status, Type, json};
 
-/// What a patch makes of an object.
+/// Applies a patch to an object.
 pub(crate) fn apply(
     format: Patch,
     ty: &Ref<Type>,
@@ -32,8 +32,8 @@ pub(crate) fn apply(
     Ok(patched.value)
 }
 
-/// The error of an object that cannot be converted. The reference converts what a strategic merge patch
-/// makes, and decodes the text that the others make.
+/// The error for a result that cannot be converted. The reference converts the result of a strategic merge
+/// patch, and decodes the JSON text that the other patches give.
 fn unconvertible(format: Patch, ty: &Type, object: &Value, why: String) -> merge::Error {
     if format == Patch::Strategic {
         return merge::Error::Internal(why);

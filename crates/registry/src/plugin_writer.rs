@@ -1,4 +1,4 @@
-//! The writes of admission plugins, which are part of the registry that they write to.
+//! The writes of admission plugins.
 
 use crate::{Address, Client, Registry};
 use admission::Write;
@@ -8,7 +8,8 @@ use schema::Status;
 use std::sync::{Arc, Weak};
 use tasks::BoxFuture;
 
-/// Writes as a part of the server.
+/// Writes objects for admission plugins. It holds the registry weakly, because the plugins are part of the
+/// registry.
 pub struct PluginWriter {
     registry: Weak<Registry>,
     identity: SystemIdentity,
@@ -16,12 +17,12 @@ pub struct PluginWriter {
 }
 
 impl PluginWriter {
-    /// Writes to a registry as the server itself, for as long as the registry is there.
+    /// Writes as the server itself.
     pub fn new(registry: &Arc<Registry>) -> Self {
         Self::named(registry, SystemIdentity::ApiServer, "kube-apiserver")
     }
 
-    /// The same as somebody else, and under another name in managed fields.
+    /// Writes as another user, and with another field manager.
     pub fn named(registry: &Arc<Registry>, identity: SystemIdentity, field_manager: &'static str) -> Self {
         Self { registry: Arc::downgrade(registry), identity, field_manager }
     }

@@ -1,4 +1,4 @@
-//! What has to hold of a write before its new state is validated: name, uid and resource version.
+//! The checks of a write before validation: name, uid and resource version.
 
 use crate::commit::Run;
 use crate::error::{parse_number, unknown_reason_500};
@@ -9,7 +9,7 @@ use object::Map;
 use schema::Status;
 use store::Revision;
 
-/// Refuses an object that has another name than the path.
+/// Refuses an object whose name or namespace is not that of the path.
 pub(crate) fn check_name(object: &Map, target: &Target<'_>) -> Result<(), Status> {
     let name = object_meta::text(object, "name");
     if name.is_empty() {
@@ -63,8 +63,8 @@ pub(crate) fn check_no_uid(target: &Target<'_>, object: &Map) -> Result<(), Stat
     )))
 }
 
-/// Step 8: a resource version in the new object must be that of the old one; without one, the newest state is
-/// meant where the kind allows that.
+/// Step 8: a resource version in the new object must be that of the old one. A new object without one
+/// replaces the newest state, if the kind allows that.
 pub(crate) fn check_version(target: &Target<'_>, new: &mut Map, entry: &Entry) -> Result<(), Status> {
     let served = target.served;
     let expected = match object_meta::text(new, "resourceVersion") {
@@ -88,8 +88,8 @@ pub(crate) fn check_version(target: &Target<'_>, new: &mut Map, entry: &Entry) -
     Ok(())
 }
 
-/// Takes the resource version out of an object that is about to be stored for the first time: there can be
-/// none yet, and one that is no number counts as none. A dry run keeps it.
+/// Removes the resource version of an object that is about to be created; one that is not zero is an error,
+/// and one that is not a number is ignored. A dry run keeps it.
 pub(crate) fn take_version(object: &mut Map) -> Result<(), Status> {
     let version = parse_number::<u64>("ParseUint", object_meta::text(object, "resourceVersion"));
     if version.is_ok_and(|version| version != 0) {

@@ -1,4 +1,4 @@
-//! What the server and the kind do to the new state of an object: defaults, the generated name, and the
+//! Changes of the server and the kind to the new state of an object: defaults, the generated name, and the
 //! kind's preparation.
 
 use crate::error::object_too_large;
@@ -28,8 +28,8 @@ fn set_defaults(ty: &Type, object: &mut Value) -> Result<(), Status> {
     }
 }
 
-/// Sets what the reference sets when it reads what it has stored: the defaults of the storage version. What
-/// was converted lacks them, and so may what was put together of two objects.
+/// Sets the defaults of the storage version, as the reference does when it reads an object. A converted
+/// object lacks them, and so may one that is merged from two states, such as a write of the status.
 pub(crate) fn default_stored(target: &Target<'_>, object: &mut Value) -> Result<(), Status> {
     let stored = target.stored()?;
     let is_converted = matches!(stored.conversion, Conversion::Builtin(_));
@@ -42,7 +42,7 @@ pub(crate) fn default_stored(target: &Target<'_>, object: &mut Value) -> Result<
     Ok(())
 }
 
-/// Gives an object the name that it left to the server.
+/// Generates the name of an object without one.
 pub(crate) fn name_object(target: &Target<'_>, object: &mut Map) {
     if !object_meta::text(object, "name").is_empty() {
         return;
@@ -67,7 +67,8 @@ pub(crate) fn prepare_create(target: &Target<'_>, object: &mut Map) {
     }
 }
 
-/// Step 10 for a change: what no change may touch is put back, before and after the kind's own preparation.
+/// Step 10 for an update: restores the metadata that no update may change, before and after the kind's own
+/// preparation.
 pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
     let served = target.served;
     keep_metadata(new, old, &["generation"]);
@@ -94,7 +95,7 @@ pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
     }
 }
 
-/// Calls a hook with what it may know.
+/// Calls a hook with the time and the user of the request.
 pub(crate) fn with_context<T>(target: &Target<'_>, hook: impl FnOnce(&Context<'_>) -> T) -> T {
     let user = target.proof.user();
     let now = Time::now().text();

@@ -1,6 +1,7 @@
-//! The registry: the catalog of what is served, the cache with its objects, and what decides about writes.
+//! The registry: the catalog of the served kinds, the cache with their objects, and the configuration of
+//! authorization, admission and hooks.
 
-use crate::catalog::{Catalog, Change, Served};
+use crate::catalog::{Catalog, CatalogChange, Served};
 use crate::components::Components;
 use crate::connect::KubeletAddresses;
 use crate::convert::Conversion;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What serves requests: shared by all of them.
+/// The registry, whose methods are the verbs. All requests share it.
 pub struct Registry {
     cache: Arc<Cache>,
     catalog: watch::Sender<Arc<Catalog>>,
@@ -25,11 +26,11 @@ pub struct Registry {
     config: Config,
 }
 
-/// What a registry is made with.
+/// The configuration of a registry.
 pub struct Config {
     /// Which versions of built-in kinds are served.
     pub selection: Selection,
-    /// Whether `sendInitialEvents` is taken: the gate WatchList.
+    /// Whether watches accept `sendInitialEvents`: the gate WatchList.
     pub watch_list: bool,
     /// Whether objects that cannot be read can be deleted: the gate AllowUnsafeMalformedObjectDeletion.
     pub unsafe_delete: bool,
@@ -37,25 +38,24 @@ pub struct Config {
     pub binding_labels: bool,
     /// Whether containers may be privileged.
     pub privileged: Privileged,
-    /// Says who callers are: for reviews of tokens.
+    /// Authenticates tokens, for `TokenReview`.
     pub authenticators: Arc<Authenticators>,
-    /// Decides what callers may do.
+    /// Authorizes requests.
     pub authorizer: Authorizer,
-    /// What happens to writes between permission and storage.
+    /// The chain of admission plugins.
     pub admission: Chain,
-    /// What some kinds do before their writes.
+    /// The hooks of kinds that run code before their writes.
     pub hooks: WriteHooks,
-    /// How tokens of service accounts are issued; none if they are not.
+    /// The issuer of service account tokens; `None` if the server issues none.
     pub tokens: Option<TokenIssuing>,
-    /// The components of the cluster, for reads of their statuses.
+    /// The components of the cluster, for reads of `ComponentStatus`.
     pub components: Option<Arc<dyn Components>>,
-    /// How the kubelets of nodes are found.
+    /// The address types and the port of kubelets.
     pub kubelets: KubeletAddresses,
 }
 
 impl Config {
-    /// Everything that is on by default, with the admission plugins that the API cannot do without; every
-    /// caller may do everything.
+    /// The default configuration: the admission plugin NamespaceLifecycle, and every request is authorized.
     pub fn new(cache: &Cache) -> Result<Self, Error> {
         let namespaces = cache.resource("namespaces").ok_or_else(|| Error::Missing("namespaces".into()))?;
         let lifecycle: Box<dyn admission::Plugin> =
@@ -77,14 +77,13 @@ impl Config {
     }
 }
 
-/// Which versions of which kinds are served: what `--runtime-config` says, and otherwise what is on by
-/// default.
+/// The served versions of built-in kinds: the defaults, changed by `--runtime-config`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     rules: BTreeMap<String, bool>,
 }
 
-/// Why something cannot be served.
+/// Why a kind cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A row names a type that does not exist.
@@ -103,7 +102,7 @@ pub enum Error {
     /// The cache could not load the objects of a kind.
     #[error(transparent)]
     Cache(#[from] cache::Error),
-    /// The cache has no place for a kind: it was opened for others.
+    /// The cache was opened without a resource type that a kind needs.
     #[error("the cache does not have the resource type {0}")]
     Missing(String),
     /// A custom kind has the name of a built-in one.
@@ -112,8 +111,8 @@ pub enum Error {
 }
 
 impl Selection {
-    /// Serves, or does not serve, what a key names: `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group
-    /// version (`batch/v1`), or one resource of it (`batch/v1/jobs`).
+    /// Enables or disables the versions that a key of `--runtime-config` names: `api/all`, `api/ga`,
+    /// `api/beta`, `api/alpha`, a group version (`batch/v1`), or one resource of it (`batch/v1/jobs`).
     pub fn set(&mut self, key: impl Into<String>, on: bool) {
         self.rules.insert(key.into(), on);
     }
@@ -140,8 +139,8 @@ impl Selection {
     }
 }
 
-/// What the cache has to know of every built-in kind that keeps objects. All kinds are kept, served or not:
-/// what is stored stays readable when it is served again.
+/// The cache specs of all built-in kinds with stored objects. They include kinds that are not served, so that
+/// their objects stay readable when they are served again.
 pub fn specs() -> Result<Vec<Spec>, Error> {
     let own = kinds::all().filter(|kind| kind.storage == Storage::Own);
     own.map(|kind| {
@@ -169,21 +168,21 @@ fn selectable(field: &SelectableField) -> Field {
     if field.indexed { made.indexed() } else { made }
 }
 
-/// A kind that is not built in, in all its versions.
+/// A custom kind in all its versions.
 pub struct CustomKind {
-    /// Its versions, the preferred one first.
+    /// The versions, the preferred one first.
     pub versions: Vec<CustomVersion>,
-    /// The name of the version that objects are kept in.
+    /// The name of the storage version.
     pub storage_version: Text,
-    /// The way between its versions.
+    /// The conversion between its versions.
     pub conversion: Conversion,
 }
 
 /// One version of a custom kind.
 pub struct CustomVersion {
-    /// What it is.
+    /// The resource type of the version.
     pub resource_type: Arc<ResourceType>,
-    /// Whether it is served; objects can be kept in one that is not.
+    /// Whether the version is served. The storage version need not be.
     pub served: bool,
 }
 
@@ -200,12 +199,12 @@ impl Registry {
         Ok(Self { cache, catalog, changing: tokio::sync::Mutex::default(), config })
     }
 
-    /// What is served now. A request takes it once.
+    /// The current catalog. A request takes it once.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.borrow().clone()
     }
 
-    /// What is served now, and whenever that changes.
+    /// The current catalog, and each later one.
     pub fn follow_catalog(&self) -> watch::Receiver<Arc<Catalog>> {
         self.catalog.subscribe()
     }
@@ -215,36 +214,36 @@ impl Registry {
         &self.cache
     }
 
-    /// What decides about requests.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Serves a custom kind, or serves it in another form: from the answer on, every new request sees it.
+    /// Serves a custom kind, or replaces its served form: every request that starts after this returns sees
+    /// it.
     ///
-    /// Objects that the store holds are loaded first. Watches of the form before end, and their clients start
-    /// anew.
+    /// The stored objects are loaded first. Watches of the replaced form end, and their clients reconnect.
     pub async fn install(&self, kind: CustomKind) -> Result<(), Error> {
         let _changing = self.changing.lock().await;
         let change = self.load(kind).await?;
-        self.swap(vec![change]);
+        self.publish(vec![change]);
         Ok(())
     }
 
-    /// Serves several custom kinds in one step. The outcomes are in the order of the kinds; what fails is not
-    /// in the way of the others.
+    /// Serves several custom kinds with one change of the catalog. The outcomes are in the order of the
+    /// kinds; the failure of one kind does not affect the others.
     pub async fn install_all(&self, kinds: Vec<CustomKind>) -> Vec<Result<(), Error>> {
         let _changing = self.changing.lock().await;
         let (mut changes, mut outcomes) = (Vec::new(), Vec::new());
         for kind in kinds {
             outcomes.push(self.load(kind).await.map(|change| changes.push(change)));
         }
-        self.swap(changes);
+        self.publish(changes);
         outcomes
     }
 
-    /// Marks a custom kind whose definition is being deleted. Watches go on. False if it is not served, or is
-    /// marked already.
+    /// Marks a custom kind as terminating: its definition is being deleted. Watches continue. False if the
+    /// kind is not served, or already terminating.
     pub async fn terminate(&self, group: &str, resource: &str) -> bool {
         let _changing = self.changing.lock().await;
         let before = self.catalog();
@@ -256,36 +255,38 @@ impl Registry {
         if now.is_empty() {
             return false;
         }
-        let (next, _) = before.with(vec![Change { group: group.into(), resource: resource.into(), now }]);
+        let (next, _) =
+            before.with(vec![CatalogChange { group: group.into(), resource: resource.into(), now }]);
         self.catalog.send_replace(Arc::new(next));
         true
     }
 
-    /// A catalog like that of now, in which the storage version of a custom kind is served. Only the caller
-    /// sees it.
+    /// A copy of the current catalog in which the storage version of a custom kind is served. Requests do not
+    /// see it.
     pub async fn catalog_with_storage(&self, mut kind: CustomKind) -> Result<Arc<Catalog>, Error> {
         let storage = kind.storage_version.clone();
         kind.versions
             .iter_mut()
-            .filter(|version| version.is(&storage))
+            .filter(|version| version.is_named(&storage))
             .for_each(|version| version.served = true);
         let _changing = self.changing.lock().await;
         let change = self.load(kind).await?;
         Ok(Arc::new(self.catalog().with(vec![change]).0))
     }
 
-    /// Stops serving a custom kind. Watches of it end; what the store holds of it stays. False if it was not
+    /// Stops serving a custom kind. Its watches end; its objects stay in the store. False if it was not
     /// served.
     pub async fn uninstall(&self, group: &str, resource: &str) -> Result<bool, Error> {
         let _changing = self.changing.lock().await;
         refuse_builtin(group, resource)?;
-        self.swap(vec![Change { group: group.into(), resource: resource.into(), now: Vec::new() }]);
+        self.publish(vec![CatalogChange { group: group.into(), resource: resource.into(), now: Vec::new() }]);
         Ok(self.cache.remove(&store_prefix(group, resource)).await?)
     }
 
-    /// Has the cache load the objects of a kind, and gives what is to be served of it.
-    async fn load(&self, kind: CustomKind) -> Result<Change, Error> {
-        let Some(storage) = kind.versions.iter().find(|version| version.is(&kind.storage_version)) else {
+    /// Loads the objects of a kind into the cache, and returns the change of the catalog that serves it.
+    async fn load(&self, kind: CustomKind) -> Result<CatalogChange, Error> {
+        let Some(storage) = kind.versions.iter().find(|version| version.is_named(&kind.storage_version))
+        else {
             return Err(Error::Missing(kind.storage_version.to_string()));
         };
         let storage_type = &storage.resource_type;
@@ -329,11 +330,11 @@ impl Registry {
             .filter(|version| version.served)
             .map(|version| served(version, kind.seen_from(version), through()))
             .collect();
-        Ok(Change { group, resource, now })
+        Ok(CatalogChange { group, resource, now })
     }
 
-    /// Makes changes in a new catalog, and retires what was served before in their places.
-    fn swap(&self, changes: Vec<Change>) {
+    /// Publishes a new catalog with these changes, and retires the `Served` values that they replace.
+    fn publish(&self, changes: Vec<CatalogChange>) {
         let (next, retired) = self.catalog().with(changes);
         self.catalog.send_replace(Arc::new(next));
         retired.iter().for_each(|served| served.retire());
@@ -359,14 +360,14 @@ impl CustomKind {
         all
     }
 
-    /// Its versions for requests that work on one of them.
+    /// The versions of stored objects, as a request whose working version is `working` sees them.
     fn seen_from(&self, working: &CustomVersion) -> StoredVersions {
         let stored_version = |version: &CustomVersion| {
             let ResourceType { kind, api_version, ty, .. } = &*version.resource_type;
             StoredVersion::new(kind, api_version, ty.clone(), self.conversion.clone())
         };
-        let others = self.versions.iter().filter(|version| !version.is(&working.resource_type.version));
-        let storage = others.clone().position(|version| version.is(&self.storage_version));
+        let others = self.versions.iter().filter(|version| !version.is_named(&working.resource_type.version));
+        let storage = others.clone().position(|version| version.is_named(&self.storage_version));
         StoredVersions {
             working: stored_version(working),
             others: others.map(stored_version).collect(),
@@ -376,7 +377,7 @@ impl CustomKind {
 }
 
 impl CustomVersion {
-    fn is(&self, name: &str) -> bool {
+    fn is_named(&self, name: &str) -> bool {
         self.resource_type.version == name
     }
 }

@@ -1,7 +1,6 @@
-//! POST of a review: a question about users and permissions, which is answered and not stored.
+//! POST of a review, such as `SubjectAccessReview`: the server sets its status, and does not store it.
 //!
-//! The steps of the pipeline are about the review itself: it gets its namespace and managed fields, is
-//! admitted, and validated.
+//! A review gets its namespace and managed fields, and is admitted and validated, as any object.
 
 mod access;
 mod attributes;
@@ -26,25 +25,25 @@ use schema::views::authorization::v1::{
 const SPEC: Key = Key::known("spec");
 const STATUS: Key = Key::known("status");
 
-/// The reviews.
+/// The kinds of reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Review {
-    /// Whose token is this?
+    /// `TokenReview`: the user of a token.
     Token,
-    /// Who am I?
+    /// `SelfSubjectReview`: the user of the request.
     SelfSubject,
-    /// May a user do something?
+    /// `SubjectAccessReview`: whether a user is allowed a request.
     Access,
-    /// May a user do something in this namespace?
+    /// `LocalSubjectAccessReview`: the same in one namespace.
     LocalAccess,
-    /// May I do something?
+    /// `SelfSubjectAccessReview`: whether the user of the request is allowed a request.
     SelfAccess,
-    /// What may I do in a namespace?
+    /// `SelfSubjectRulesReview`: the permissions of the user of the request in a namespace.
     SelfRules,
 }
 
 impl Review {
-    /// The review that a kind is.
+    /// The review of a served kind; `None` for all other kinds.
     pub(crate) fn of(served: &Served) -> Option<Self> {
         match (served.group.as_str(), served.resource.as_str()) {
             ("authentication.k8s.io", "tokenreviews") => Some(Self::Token),
@@ -84,7 +83,7 @@ impl Registry {
         let user = target.proof.user();
         match review {
             Review::Token => self.review_token(&mut object).await?,
-            Review::SelfSubject => object = who_am_i(user),
+            Review::SelfSubject => object = self_subject_review(user),
             Review::Access | Review::LocalAccess | Review::SelfAccess => {
                 self.review_access(review, user, &mut object).await?;
             }
@@ -134,8 +133,8 @@ fn spec(review: &Value) -> Option<&Map> {
     review.get(SPEC.as_str()).and_then(Value::as_map)
 }
 
-/// A SelfSubjectReview.
-fn who_am_i(user: &User) -> Value {
+/// A `SelfSubjectReview` with its status.
+fn self_subject_review(user: &User) -> Value {
     let mut status = Map::new();
     status.insert("userInfo", user_info(user));
     let mut metadata = Map::new();
@@ -146,7 +145,7 @@ fn who_am_i(user: &User) -> Value {
     review.into()
 }
 
-/// A SelfSubjectRulesReview.
+/// A `SelfSubjectRulesReview` with its status.
 fn rules(rules: Rules) -> Value {
     let resources = rules.resources.iter().map(|rule| {
         let mut map = Map::new();
@@ -176,7 +175,7 @@ fn rules(rules: Rules) -> Value {
     review.into()
 }
 
-/// A user, as reviews show it.
+/// The `UserInfo` of a user.
 pub(crate) fn user_info(user: &User) -> Value {
     let mut info = Map::new();
     for (key, text) in [(UserInfo::USERNAME, &user.name), (UserInfo::UID, &user.uid)] {

@@ -1,4 +1,4 @@
-//! The scale of an object: how many replicas it wants and has.
+//! The subresource `scale`: the desired and the current number of replicas.
 
 use crate::commit::Run;
 use crate::convert::map;
@@ -14,8 +14,8 @@ use object::quote::Quoted;
 use object::{Map, Text, Value};
 use schema::{Ref, Status, Type, builtin};
 
-/// The desired number in the scale of a custom object that has none, as long as a request makes a new state
-/// of it: 0 is a number too.
+/// The desired number in the scale of a custom object without one, while a request builds its new state: it
+/// has to be distinguished from 0.
 const UNSET: i64 = i32::MIN as i64;
 
 /// The scale of a stored object.
@@ -23,7 +23,7 @@ pub(crate) async fn content(stored: &Stored, entry: &Entry, fields: &ScaleFields
     Ok(Content::Other { ty: Ref::Static(ty()?), value: of(&stored.decode(entry).await?, fields)? })
 }
 
-/// The scale of a stored object for those who read it: a custom object without the desired number has none.
+/// The scale of a stored object, for a GET: 500 for a custom object without the desired number.
 pub(crate) async fn read(stored: &Stored, entry: &Entry, fields: &ScaleFields) -> Result<Content, Status> {
     let object = stored.decode(entry).await?;
     let value = of(&object, fields)?;
@@ -46,13 +46,13 @@ pub(crate) fn to_change(object: &Value, fields: &ScaleFields) -> Result<Value, S
     Ok(scale)
 }
 
-/// Whether an object lacks the desired number, and its kind does not set it.
+/// Whether a custom object lacks the desired number. Built-in kinds have a default.
 fn is_unset(object: &Value, fields: &ScaleFields) -> Result<bool, Status> {
     let replicas = fields.spec_replicas(map(object)?).map_err(unknown_reason_500)?;
     Ok(fields.is_custom && replicas.is_none())
 }
 
-/// An answer about an object, as one about its scale.
+/// Replaces the object in an answer by its scale.
 pub(crate) async fn answer(stored: &Stored, answer: Answer, fields: &ScaleFields) -> Result<Answer, Status> {
     let content = match answer.content {
         Content::Entry(entry) => content(stored, &entry, fields).await?,
@@ -62,8 +62,8 @@ pub(crate) async fn answer(stored: &Stored, answer: Answer, fields: &ScaleFields
     Ok(Answer { content, ..answer })
 }
 
-/// Refuses a patch that gives a scale another uid. What is put in place of a scale is refused before, by the
-/// store.
+/// Refuses a patch that changes the uid of a scale. A PUT with another uid is refused before, by its
+/// precondition.
 pub(crate) fn check_patched_uid(target: &Target<'_>, scale: &Map, object: &Map) -> Result<(), Status> {
     let [wanted, there] = [scale, object].map(|map| object_meta::text(map, "uid"));
     if wanted.is_empty() || wanted == there {
@@ -74,7 +74,7 @@ pub(crate) fn check_patched_uid(target: &Target<'_>, scale: &Map, object: &Map) 
     Err(Status::conflict(&served.group, &format!("{}/scale", served.resource), target.name, &why))
 }
 
-/// Sets the number that a scale wants in an object.
+/// Sets the desired number of an object from its scale.
 pub(crate) fn apply(
     scale: &Map,
     object: &mut Map,
@@ -98,7 +98,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Refuses a scale that breaks a rule. That of a custom kind has none: those of its object decide.
+/// Validates a scale. The scale of a custom kind has no rules: its object is validated.
 pub(crate) fn validate(scale: &Map, fields: &ScaleFields, target: &Target<'_>) -> Result<(), Status> {
     if fields.is_custom {
         return Ok(());

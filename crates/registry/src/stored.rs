@@ -1,4 +1,4 @@
-//! Where the objects of a kind are, and the versions that their bytes can be in.
+//! The stored objects of a kind, and the versions that their bytes can be in.
 //!
 //! The version of stored bytes is a fact of each object: they begin with their kind and version. Objects that
 //! were written while another version was the storage version are read by the version they name, and
@@ -37,21 +37,21 @@ pub struct Stored {
     pub versions: Arc<StoredVersions>,
     /// Whether this version is the working version.
     pub is_working_version: bool,
-    /// The way between this version and the working version.
+    /// The conversion between this version and the working version.
     pub conversion: Conversion,
-    /// How metadata is worked on.
+    /// How requests that change only metadata find the version of the stored bytes.
     pub(crate) in_place: InPlace,
 }
 
-/// How the metadata of an object is worked on.
+/// How requests that change only metadata find the version of the stored bytes.
 #[derive(Clone)]
 pub(crate) enum InPlace {
-    /// As everything else: no conversion waits.
+    /// Like all other requests: the conversions need no webhook.
     Plain,
-    /// Through the one of these whose working version the bytes are in. Each writes in its own version,
-    /// served or not.
+    /// With the one of these whose working version is that of the bytes. Each writes its own version, served
+    /// or not.
     Through(Arc<[Arc<Served>]>),
-    /// This is one of those: it neither reads nor writes another version.
+    /// This is one of those in `Through`: it reads and writes its own version only.
     Itself,
 }
 
@@ -61,7 +61,7 @@ pub struct StoredVersions {
     pub working: StoredVersion,
     /// The other versions.
     pub others: Vec<StoredVersion>,
-    /// The place in `others` of the storage version, if that is not the working version.
+    /// The index of the storage version in `others`; `None` if it is the working version.
     pub(crate) storage: Option<usize>,
 }
 
@@ -73,7 +73,7 @@ pub struct StoredVersion {
     pub api_version: Text,
     /// The type.
     pub ty: Ref<Type>,
-    /// The way between this version and the working version.
+    /// The conversion between this version and the working version.
     pub conversion: Conversion,
     head: Box<[u8]>,
 }
@@ -86,22 +86,21 @@ impl StoredVersions {
 }
 
 impl StoredVersion {
-    /// A version with its type, and the way between it and the working version.
+    /// A version with its type, and the conversion between it and the working version.
     pub fn new(kind: &Text, api_version: &Text, ty: Ref<Type>, conversion: Conversion) -> Self {
         let head = head(kind, api_version);
         Self { kind: kind.clone(), api_version: api_version.clone(), ty, conversion, head }
     }
 
     /// Whether bytes are in this version.
-    fn wrote(&self, bytes: &[u8]) -> bool {
-        // What follows is the next field, or the end: a version is not taken for one that it only begins
-        // with.
+    fn is_version_of(&self, bytes: &[u8]) -> bool {
+        // After the head comes the next field or the end of the object: `v1beta1` does not match `v1`.
         bytes.strip_prefix(&*self.head).is_some_and(|rest| matches!(rest.first(), Some(b',' | b'}')))
     }
 
-    /// The tree of what was decoded from an object's bytes, with the defaults of today. Whether it is still
-    /// what the bytes say is noted. An object that its defaults would make too large has none of them.
-    fn complete(&self, entry: &Entry, decoded: Decoded) -> Value {
+    /// Adds the defaults of the current schema to a decoded object, and notes in the entry whether that
+    /// changed it. An object that its defaults would make too large gets none of them.
+    fn with_defaults(&self, entry: &Entry, decoded: Decoded) -> Value {
         let mut value = decoded.value;
         if self.ty.custom.is_none() {
             entry.note_fit(self.ty.schema_number(), Fit::AsIs);
@@ -113,8 +112,8 @@ impl StoredVersion {
         value
     }
 
-    /// Makes a tree that was converted one of this version: of a custom kind, what its schema does not name
-    /// is taken out. Metadata of embedded objects that is malformed is an error of the conversion.
+    /// Finishes a converted object of this version: sets its kind, and prunes the fields that the schema of a
+    /// custom kind does not have. Malformed metadata of an embedded object is an error.
     pub(crate) fn adopt(&self, object: &mut Value) -> Result<(), Status> {
         if let Some(custom) = &self.ty.custom
             && let Some(malformed) = custom.prune(object, &mut Vec::new()).malformed
@@ -132,36 +131,36 @@ impl Stored {
         &self.versions.working.ty
     }
 
-    /// Whether this is for work on metadata, and converts nothing.
+    /// Whether this is for requests that change only metadata, and converts nothing.
     pub(crate) fn is_in_place(&self) -> bool {
         matches!(self.in_place, InPlace::Itself)
     }
 
     /// Whether an object is in the working version.
     pub(crate) fn is_in_working_version(&self, entry: &Entry) -> bool {
-        self.versions.working.wrote(entry.bytes())
+        self.versions.working.is_version_of(entry.bytes())
     }
 
-    /// Whether the bytes of an object can be sent to those who ask for the working version.
+    /// Whether the stored bytes of an object can be sent as they are to clients that ask for the working
+    /// version.
     pub fn is_as_worked_on(&self, entry: &Entry) -> bool {
         let working = &self.versions.working;
-        working.wrote(entry.bytes()) && self.fits(entry, working)
+        working.is_version_of(entry.bytes()) && self.fits(entry, working)
     }
 
-    /// Whether an object has its metadata, as it is stored, in every version. The author of a conversion is
-    /// not asked about it.
+    /// Whether the stored metadata of an object is the same in every version. Conversion webhooks are not
+    /// asked.
     pub fn has_metadata_as_stored(&self, entry: &Entry) -> bool {
         self.old_version(entry).is_none_or(|version| !matches!(version.conversion, Conversion::Builtin(_)))
     }
 
-    /// Whether an object that is written anew without a change has the same bytes.
+    /// Whether writing an object again without a change would give the same bytes.
     pub(crate) fn is_as_written_today(&self, entry: &Entry) -> bool {
         let storage = self.versions.storage();
-        !entry.is_stale() && storage.wrote(entry.bytes()) && self.fits(entry, storage)
+        !entry.is_stale() && storage.is_version_of(entry.bytes()) && self.fits(entry, storage)
     }
 
-    /// Whether the bytes of an object are what the schema of their version makes of them. That is found out
-    /// once.
+    /// Whether decoding an object with the current schema changes nothing. The entry keeps the result.
     fn fits(&self, entry: &Entry, version: &StoredVersion) -> bool {
         if version.ty.custom.is_none() {
             return true;
@@ -171,7 +170,7 @@ impl Stored {
         fit == Some(Fit::AsIs)
     }
 
-    /// Notes of an object that was just written what is known of its bytes.
+    /// Notes in the entry of a new state that its bytes fit the current schema, if that is known.
     pub(crate) fn note_written(&self, entry: &Entry, object: &Value) {
         let ty = self.ty();
         let is_known = ty.custom.is_none()
@@ -194,7 +193,7 @@ impl Stored {
             objects.push(self.decode_or_refuse(entry)?);
         }
         for version in &self.versions.others {
-            let places = entries.iter().enumerate().filter(|(_, entry)| version.wrote(entry.bytes()));
+            let places = entries.iter().enumerate().filter(|(_, entry)| version.is_version_of(entry.bytes()));
             let places: Vec<usize> = places.map(|(at, _)| at).collect();
             let take = |at: &usize| objects.get_mut(*at).map(std::mem::take);
             let old = places.iter().filter_map(take).collect();
@@ -211,7 +210,7 @@ impl Stored {
     pub(crate) fn decode_as_stored(&self, entry: &Entry) -> Result<Value, Unreadable> {
         let version = self.old_version(entry).unwrap_or(&self.versions.working);
         match json::decode(&version.ty, entry.bytes(), &Limits::STORED) {
-            Ok(decoded) => Ok(version.complete(entry, decoded)),
+            Ok(decoded) => Ok(version.with_defaults(entry, decoded)),
             Err(error) => {
                 log::error!(key = entry.key(), error:%; "a stored object cannot be decoded");
                 Err(Unreadable::undecodable(entry, &error))
@@ -236,8 +235,8 @@ impl Stored {
         Ok(object)
     }
 
-    /// Converts a tree of the version of this name to the working version; one of no other version stays as
-    /// it is.
+    /// Converts a tree of the version `api_version` to the working version. A tree of the working version
+    /// stays as it is.
     pub(crate) async fn import_from(&self, api_version: &str, object: Value) -> Result<Value, Status> {
         match self.versions.others.iter().find(|version| version.api_version == api_version) {
             Some(version) => self.import(version, object).await,
@@ -245,7 +244,7 @@ impl Stored {
         }
     }
 
-    /// The same for a conversion that does not wait; `None` if it does.
+    /// [`Self::import_from`] without waiting; `None` if the conversion needs a webhook.
     pub(crate) fn import_from_now(&self, api_version: &str, mut object: Value) -> Option<Value> {
         let version = self.versions.others.iter().find(|version| version.api_version == api_version);
         if let Some(version) = version {
@@ -258,7 +257,7 @@ impl Stored {
         Some(object)
     }
 
-    /// The tree of an object that needs no conversion that waits, in the working version; otherwise as it is
+    /// The tree of a stored object: in the working version, or, if that needs a conversion webhook, as it is
     /// stored.
     pub fn decode_now(&self, entry: &Entry) -> Result<Value, Status> {
         let mut object = self.decode_or_refuse(entry)?;
@@ -275,10 +274,10 @@ impl Stored {
 
     /// The version of bytes that are not in the working version.
     fn old_version(&self, entry: &Entry) -> Option<&StoredVersion> {
-        if self.versions.working.wrote(entry.bytes()) {
+        if self.versions.working.is_version_of(entry.bytes()) {
             return None;
         }
-        self.versions.others.iter().find(|version| version.wrote(entry.bytes()))
+        self.versions.others.iter().find(|version| version.is_version_of(entry.bytes()))
     }
 
     /// The canonical bytes of a tree in the working version.

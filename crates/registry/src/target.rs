@@ -1,4 +1,4 @@
-//! What a request is about: what was found in the catalog, with the permission for it.
+//! The target of a verb: a served kind and the name of an object, with the proof of authorization.
 
 use crate::catalog::{Catalog, Served};
 use crate::commit::Run;
@@ -10,7 +10,8 @@ use kinds::{SubresourceAction, SubresourceType, WrittenPart};
 use schema::{Ref, Status, Type};
 use std::sync::Arc;
 
-/// What a request is about. It is made of the permission for it, so that it cannot be about anything else.
+/// The kind, subresource, namespace and name that a verb is called for. They are taken from the proof of
+/// authorization, so a verb cannot be called for anything that was not authorized.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
     pub(crate) proof: &'a Authorized,
@@ -19,14 +20,14 @@ pub struct Target<'a> {
     pub served: &'a Arc<Served>,
     /// The subresource.
     pub subresource: Option<&'a SubresourceType>,
-    /// The namespace; empty for all of them, and for what lives in none.
+    /// The namespace; empty for all namespaces, and for kinds without namespaces.
     pub namespace: &'a str,
     /// The name; empty for a collection.
     pub name: &'a str,
 }
 
 impl<'a> Target<'a> {
-    /// What a permission is for: a resource that was found in a catalog, and one of its subresources.
+    /// The target of an authorized request, with the served kind and subresource that it was routed to.
     pub fn new(
         proof: &'a Authorized,
         catalog: &'a Catalog,
@@ -46,12 +47,12 @@ impl<'a> Target<'a> {
             log::error!(resource = resource.as_str(); "a permission was used for another resource");
             return Err(Status::internal_error("the permission is for another resource"));
         }
-        // A namespace is in itself for authorization, and nowhere for the store.
+        // Authorization has a namespace object in its own namespace; the store has it in none.
         let namespace = if served.is_namespaced() { namespace.as_str() } else { "" };
         Ok(Self { proof, catalog, served, subresource, namespace, name })
     }
 
-    /// What a permission is for, looked up in a catalog.
+    /// The target of an authorized request, looked up in a catalog.
     pub fn find(proof: &'a Authorized, catalog: &'a Catalog) -> Result<Self, Status> {
         let auth::Target::Resource { group, version, resource, subresource, .. } = &proof.attributes().target
         else {
@@ -80,7 +81,7 @@ impl<'a> Target<'a> {
         found.shares_objects(own).then_some(found)
     }
 
-    /// The same for work on the metadata of an object: in the version of its bytes, so that nothing is
+    /// This target in the version of the stored bytes of `entry`, for work on the metadata: nothing is
     /// converted.
     pub(crate) fn in_place(&self, entry: &Entry) -> Self {
         let Some(Stored { in_place: InPlace::Through(views), .. }) = &self.served.stored else {
@@ -92,7 +93,7 @@ impl<'a> Target<'a> {
         views.iter().find(is_of).map_or(*self, |served| Self { served, ..*self })
     }
 
-    /// The kind in the version that was asked for.
+    /// The kind in the requested version.
     pub(crate) fn requested(&self) -> &'a Arc<Served> {
         match &self.proof.attributes().target {
             auth::Target::Resource { group, version, resource, .. } if *version != *self.served.version => {
@@ -102,7 +103,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Where the objects are; an operation has none.
+    /// The stored objects of the kind: 405 for a kind without them, such as a review.
     pub(crate) fn stored(&self) -> Result<&'a Stored, Status> {
         self.served.stored.as_ref().ok_or_else(Status::method_not_allowed)
     }
@@ -112,7 +113,7 @@ impl<'a> Target<'a> {
         self.subresource.map_or("", |subresource| subresource.name.as_str())
     }
 
-    /// The part of the object that the request writes; none for the object itself.
+    /// The part of the object that the request writes; `None` for the object itself.
     pub(crate) fn part(&self) -> Option<WrittenPart> {
         match self.subresource.map(|subresource| &subresource.action) {
             Some(SubresourceAction::Part(part)) => Some(*part),
@@ -120,12 +121,12 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// What authorization is asked for the same with another verb.
+    /// The attributes to authorize another verb on this target.
     pub(crate) fn attributes_for(&self, verb: &'static str) -> Attributes {
         Attributes { verb: verb.into(), ..self.proof.attributes().clone() }
     }
 
-    /// Refuses a permission that is for another verb: a guard against a mistake in the layer above.
+    /// Refuses a proof that is for another verb: a guard against mistakes of the caller.
     pub(crate) fn check_verb(&self, verbs: &[&str]) -> Result<(), Status> {
         let given = &*self.proof.attributes().verb;
         if verbs.contains(&given) {
@@ -151,7 +152,7 @@ impl<'a> Target<'a> {
         Status::not_found(&self.served.group, &self.served.resource, self.name)
     }
 
-    /// 500 for the object, which cannot be read.
+    /// 500 for an object whose stored bytes cannot be read.
     pub(crate) fn unreadable(&self, unreadable: &Unreadable) -> Status {
         unreadable.status(&self.key(Run::Dry))
     }
@@ -161,8 +162,8 @@ impl<'a> Target<'a> {
         Status::conflict(&self.served.group, &self.served.resource, self.name, why)
     }
 
-    /// The key under which the reference keeps the object, which some of its messages show; without the root
-    /// that all keys share in a dry run, and where an object cannot be read.
+    /// The object's key in the store of the reference, as its messages show it. In a dry run, and for an
+    /// object that cannot be read, the reference leaves out `/registry`.
     pub(crate) fn key(&self, run: Run) -> String {
         let namespace =
             if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };

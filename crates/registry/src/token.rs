@@ -11,15 +11,15 @@ use object::Value;
 use schema::{Limits, Status, json};
 use store::Revision;
 
-/// Bits that are left over at the end are not looked at, as in the reference.
+/// Trailing bits are ignored, as in the reference.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// Where a list continues.
+/// A decoded continue token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// At which revision; `None` for the newest state.
+    /// The revision that the list continues at; `None` for the newest state.
     pub(crate) revision: Option<Revision>,
     /// The first key, relative to the collection.
     pub(crate) start: String,
@@ -41,9 +41,9 @@ impl Token {
         })
     }
 
-    /// The token, or what is appended to the refusal.
+    /// Parses a token; the error is the end of the message.
     fn parse(text: &str) -> Result<Self, String> {
-        // Line breaks do not count in base64, as the reference reads it.
+        // The reference ignores line breaks in base64.
         let text = &*text.replace(['\r', '\n'], "");
         let bytes = BASE64.decode(text).map_err(|error| format!(": {}", base64_error(text, &error)))?;
         let decoded = json::decode_shape(&schema::Shape::Any, &bytes, &Limits::REQUEST)

@@ -1,8 +1,8 @@
 //! POST of a TokenRequest: a token of a service account.
 //!
-//! The steps of the pipeline are about the request: it gets its defaults and managed fields, is admitted,
-//! validated, and answered with the token in its status. Nothing is stored. The token is bound to the
-//! account, and to the object that the request names, by their uids.
+//! The request gets its defaults and managed fields, is admitted and validated, and returned with the token
+//! in its status. Nothing is stored. The token is bound to the service account, and to the object that the
+//! request names, by their uids.
 
 use crate::convert::{map, map_mut};
 use crate::error::status;
@@ -27,28 +27,28 @@ const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenRequest";
 const SPEC: Key = Key::known("spec");
 
-/// The seconds of a token that does not say.
+/// The default of `expirationSeconds`.
 const DEFAULT_LIFETIME: i64 = 60 * 60;
 const SHORTEST_LIFETIME: i64 = 10 * 60;
 const LONGEST_LIFETIME: i64 = 1 << 32;
-/// The seconds that pods ask for by default. Such a token is extended, because old clients do not read it
-/// again when it is renewed.
+/// `expirationSeconds` of the tokens of pods. Such a token is extended, because old clients do not reload it
+/// when it is renewed.
 const EXTENDED_LIFETIME_ASKED: i64 = 60 * 60 + 7;
-/// What it is extended to.
+/// The lifetime of an extended token, in seconds.
 const EXTENDED_LIFETIME: i64 = 365 * 24 * 60 * 60;
 
-/// How tokens of service accounts are issued.
+/// The configuration of service account tokens.
 #[derive(Debug)]
 pub struct TokenIssuing {
-    /// Signs them.
+    /// Signs the tokens.
     pub issuer: Issuer,
-    /// The audiences of the server, for which a token is if it does not say.
+    /// The audiences of the server: the default audiences of a token.
     pub audiences: Vec<String>,
-    /// The most seconds that a token may be valid: `--service-account-max-token-expiration`.
+    /// The longest lifetime of a token, in seconds: `--service-account-max-token-expiration`.
     pub longest: Option<i64>,
     /// Whether the tokens of pods are extended: `--service-account-extend-token-expiration`.
     pub extends: bool,
-    /// The documents by which others verify them; none if the issuer has none.
+    /// The OpenID discovery documents, by which clients verify tokens; `None` if the issuer has none.
     pub discovery: Option<Discovery>,
 }
 
@@ -105,7 +105,7 @@ impl Registry {
         Ok(Answer { code: 201, content: Content::Other { ty: ty.clone(), value: request } })
     }
 
-    /// The object that a token is to be bound to.
+    /// The object that a token is bound to.
     async fn binding(&self, target: &Target<'_>, spec: TokenRequestSpec<'_>) -> Result<Binding, Status> {
         let Some(bound) = spec.bound_object_ref() else { return Ok(Binding::None) };
         let (group, version) = group_version(bound.api_version());
@@ -126,7 +126,7 @@ impl Registry {
                     "" => None,
                     node => {
                         let found = self.lookup(target, "nodes", "", node).await?;
-                        // A node that is not there is named nevertheless: the pod says that it is on it.
+                        // The token names the node of the pod even if the node object does not exist.
                         let uid = found.map_or_else(String::new, |found| found.uid().to_owned());
                         Some(Reference { name: node.to_owned(), uid })
                     }
@@ -162,7 +162,7 @@ impl Registry {
         found.ok_or_else(|| Status::not_found("", resource, name))
     }
 
-    /// An object of the core group, if it is there.
+    /// An object of the core group, if it exists.
     pub(crate) async fn lookup(
         &self,
         target: &Target<'_>,
@@ -192,7 +192,7 @@ fn spec_mut(request: &mut Map) -> Result<&mut Map, Status> {
     spec.as_map_mut().ok_or_else(|| Status::internal_error("a request without a spec"))
 }
 
-/// Refuses a name that is not that of the account.
+/// Refuses a name that is not that of the service account.
 fn check_names(target: &Target<'_>, request: &Map) -> Result<(), Status> {
     let name = object_meta::text(request, "name");
     if name.is_empty() || name == target.name {
@@ -203,7 +203,7 @@ fn check_names(target: &Target<'_>, request: &Map) -> Result<(), Status> {
     Err(Status::invalid(GROUP, KIND, target.name, &errors))
 }
 
-/// Fills in what the request leaves to the server.
+/// Sets the default audiences and the metadata of a request.
 fn complete(request: &mut Map, target: &Target<'_>, audiences: &[String], now: Time) -> Result<(), Status> {
     if TokenRequest::of(request).spec().audiences().is_empty() {
         let audiences: Vec<Value> = audiences.iter().map(|audience| audience.as_str().into()).collect();
@@ -228,7 +228,7 @@ fn validate(request: &Map) -> Result<(), Status> {
     Err(Status::invalid(GROUP, KIND, "", &errors))
 }
 
-/// The group and version of an `apiVersion`; neither if it has too many parts.
+/// The group and version of an `apiVersion`; both are empty if it has more than one slash.
 fn group_version(api_version: &str) -> (&str, &str) {
     match api_version.split_once('/') {
         None => ("", api_version),
@@ -253,7 +253,7 @@ fn reference(entry: &Entry) -> Reference {
     Reference { name: entry.name().to_owned(), uid: entry.uid().to_owned() }
 }
 
-/// How many seconds the token is valid, which the request then shows.
+/// The lifetime of the token in seconds. A shortened one is set in the request.
 fn lifetime(issuing: &TokenIssuing, request: &mut Map, options: &WriteOptions) -> Result<i64, Status> {
     let asked = TokenRequest::of(request).spec().expiration_seconds().unwrap_or(DEFAULT_LIFETIME);
     match issuing.longest {
@@ -267,7 +267,7 @@ fn lifetime(issuing: &TokenIssuing, request: &mut Map, options: &WriteOptions) -
     }
 }
 
-/// What the token says.
+/// The claims of the token.
 fn grant(
     issuing: &TokenIssuing,
     account: &Entry,

@@ -1,4 +1,4 @@
-//! Stored objects that cannot be read, and what clients are told of them, in the words of the reference.
+//! Stored objects that cannot be read, and the errors for them, with the messages of the reference.
 //!
 //! Either the bytes of an object are damaged, or they are whole and do not decode as its type. A get, a patch
 //! and a plain delete of it fail with 500 `InternalError`, a list that would show it with 500
@@ -15,13 +15,13 @@ use std::fmt;
 use std::sync::Arc;
 use store::{Corrupt, Revision};
 
-/// A list names at most as many objects.
+/// The most objects that the error of a list names.
 const MOST_NAMED: usize = 100;
 
 /// A stored object that cannot be read.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
-    /// The revision that wrote it.
+    /// The revision of the damaged state.
     pub(crate) revision: Revision,
     why: String,
 }
@@ -73,12 +73,12 @@ pub fn is_unreadable(status: &Status) -> bool {
 /// The objects of a list that cannot be read.
 #[derive(Default)]
 pub struct UnreadableObjects {
-    /// By their keys within their type; one more than are named.
+    /// The objects with their keys, relative to the resource type; at most one more than the error names.
     found: Vec<(String, Unreadable)>,
 }
 
 impl UnreadableObjects {
-    /// Adds objects whose bytes are damaged.
+    /// The objects whose bytes are damaged.
     pub(crate) fn damaged(served: &Served, damaged: &[Arc<Corrupt>]) -> Self {
         let prefix = served.stored.as_ref().map_or("", |stored| stored.resource.spec().prefix());
         let mut all = Self::default();
@@ -91,7 +91,7 @@ impl UnreadableObjects {
         all
     }
 
-    /// Adds an object if its bytes do not decode. That is found out once.
+    /// Adds an object if its bytes do not decode. The entry keeps the result of the check.
     pub fn check(&mut self, served: &Served, entry: &Entry) {
         if let Some(stored) = &served.stored
             && !entry.is_known_to_decode()
@@ -107,7 +107,7 @@ impl UnreadableObjects {
         }
     }
 
-    /// 500 for a list that would show them; nothing if there are none.
+    /// 500 for a list with these objects; `Ok` if there are none.
     pub fn refuse(&self, served: &Served) -> Result<(), Status> {
         if self.found.is_empty() {
             return Ok(());

@@ -7,8 +7,8 @@ use object::field;
 use object::{Map, Value};
 use schema::Status;
 
-/// The rules for a new object: first those of the kind, then those for any metadata. The warnings of a valid
-/// one go to the client.
+/// The rules for a new object: first those of the kind, then those for any metadata. The warnings for
+/// a valid object go to the client.
 pub(crate) fn create(
     target: &Target<'_>,
     object: &Value,
@@ -27,8 +27,8 @@ pub(crate) fn create(
     Ok(())
 }
 
-/// The rules for a change: first those for any metadata, then those of the kind. The warnings of a valid one
-/// go to the client.
+/// The rules for a change: first those for any metadata, then those of the kind. The warnings for a valid
+/// object go to the client.
 pub(crate) fn update(
     target: &Target<'_>,
     object: &Value,
@@ -60,11 +60,11 @@ fn refuse(target: &Target<'_>, object: &Map, name: &str, errors: &field::List) -
     if errors.is_empty() {
         return Ok(());
     }
-    // An object is invalid as what it is stored as: events of either group are those of the core group.
+    // The error names the stored kind: events of either group are events of the core group.
     let stored = target.stored()?.ty().kind.as_ref();
     let (group, kind) =
         stored.map_or((&target.served.group, &target.served.kind), |of| (&of.group, &of.kind));
-    // A custom object is invalid as what it says it is.
-    let own = object.get("kind").and_then(Value::as_str).filter(|_| target.served.ty.custom.is_some());
+    // The error for a custom object names the `kind` in the object, even a wrong one.
+    let own = object.get("kind").and_then(Value::as_str).filter(|_| target.served.is_custom());
     Err(Status::invalid(group, own.unwrap_or(kind), name, errors))
 }

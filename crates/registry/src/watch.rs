@@ -1,4 +1,4 @@
-//! GET of the changes of a collection, or of one object.
+//! WATCH of a collection, or of one object.
 
 use crate::error::{revision, status, unknown_reason_500};
 use crate::{ListOptions, Registry, Target, UnreadableObjects, list};
@@ -8,11 +8,11 @@ use schema::Status;
 use store::Revision;
 
 impl Registry {
-    /// The changes of the objects that the options pick, from the state that they name.
+    /// Watches the selected objects, from the requested resource version.
     ///
-    /// One that starts with a state is refused as a list is, if an object of that state cannot be read: a
-    /// client takes what is not in it for deleted. A revision that is too old is reported by the first event,
-    /// as the reference does: the response has begun by then.
+    /// A watch with initial events is refused as a list is if an object of the initial state cannot be read:
+    /// a client takes a missing object for deleted. A revision that is too old is an ERROR event after the
+    /// start of the response, as in the reference.
     pub async fn watch(&self, target: &Target<'_>, options: &ListOptions) -> Result<Watch, Status> {
         target.check_verb(&["watch"])?;
         let filter = list::filter(target, options)?;
@@ -47,11 +47,11 @@ impl Registry {
     }
 }
 
-/// A watch that has begun.
-#[allow(clippy::large_enum_variant, reason = "it is moved once, into the body of the answer")]
+/// The result of a watch request.
+#[allow(clippy::large_enum_variant, reason = "moved once, into the body of the response")]
 pub enum Watch {
-    /// Its events.
+    /// The events.
     Running(Watcher),
-    /// It is over already: the one ERROR event that it sends.
+    /// The watch has ended: the ERROR event that it sends.
     Ended(Status),
 }

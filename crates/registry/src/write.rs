@@ -1,28 +1,26 @@
-//! The write pipeline: the steps of every request that changes an object, for every kind and every way of
-//! writing.
+//! The write pipeline: the steps of POST, PUT, PATCH and apply, for every kind.
 //!
 //! | step | why there |
 //! |---|---|
-//! | 1 decode, default, convert | once: a body means the same in every attempt (`incoming`; a patch has nothing to decode ahead) |
+//! | 1 decode, default, convert | once: a body means the same in every attempt (`incoming`; a patch has nothing to decode ahead, and the body of an apply is decoded in its first attempt) |
 //! | 2 read | the newest state; a create knows that there is none |
 //! | 3 preconditions | a uid in the body must be that of the object, before anything looks at the new state |
-//! | 4 build | the new state from the old one: the body itself, or what a patch or an applied configuration makes of it |
+//! | 4 build | the new state: the body itself, or the result of a patch or an apply on the old state |
 //! | 5 managed fields | before admission, so that the writer owns what it sent and not what plugins set |
 //! | 6 mutating admission | sees the state that the client asked for |
 //! | 7 owner references, namespace | once more, because a plugin may have changed them |
 //! | 7 further permissions of the kind | a role may grant only what its author holds: as admission left it, before anything else is refused |
 //! | 8 resource version | a stale one is a conflict, whatever else is wrong with the object |
-//! | 9 the kind's hook | reserves what the state needs; released unless the change is committed |
-//! | 10 the kind's preparation | takes back what this way of writing may not change |
+//! | 9 the kind's hook | reserves resources such as addresses; released unless the change is committed |
+//! | 10 the kind's preparation | restores the fields that this verb or subresource may not change |
 //! | 11 validation | of the complete state; then the defaults of the storage version, which a converted body lacks |
-//! | 12 permission to create | of a PUT or an apply that found nothing |
-//! | 13 validating admission | sees what will be stored; gives the proof that committing demands |
+//! | 12 permission to create | for a PUT or an apply that creates the object |
+//! | 13 validating admission | sees the state to be stored; gives the proof that the commit takes |
 //! | 14 commit | if the object is still the one that was read; otherwise everything from step 2 on is done again |
 //!
-//! What is done again after a conflict, and how often, is what the reference does again: every step from 2
-//! on, on the newer state, until the request's time is up. A POST of a name that exists is final; one that
-//! leaves its name to the server is tried with eight names, from the end of step 7 on. A binding and a delete
-//! have fewer steps: see `bind` and `delete`.
+//! After a conflict every step from 2 on is repeated on the newer state until the request times out, as in
+//! the reference. A POST of a name that exists is not retried; with `generateName` it is tried with eight
+//! names, from the end of step 7 on. A binding and a delete have fewer steps: see `bind` and `delete`.
 
 use crate::commit::{self, Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
@@ -50,42 +48,42 @@ use schema::{Ref, Status};
 use std::borrow::Cow;
 use store::Revision;
 
-/// How often another name is tried for an object that leaves its name to the server.
+/// The number of names that are tried for an object with `generateName`.
 const NAMES: usize = 8;
 
-/// The message of a 409 for a state that is not the newest.
+/// The message of the 409 for a stale resource version.
 pub(crate) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// What a client sends, as far as it can be read without the object.
+/// The body of a write, decoded as far as that is possible without the object.
 pub(crate) enum Body<'a> {
-    /// A new object, in the working version: POST. The one attempt takes it, without a copy.
+    /// A new object, in the working version: POST. It has one attempt, which takes the object without a copy.
     New(Value),
-    /// An object, in the working version, or a scale: PUT.
+    /// An object in the working version, or a scale: PUT.
     Whole(Value),
     /// A patch.
     Patch(Patch, &'a [u8]),
     /// A configuration that is applied.
-    Apply(apply::Format, &'a [u8]),
+    Apply(apply::ApplyBody<'a>),
 }
 
-/// One request that writes.
+/// One write request.
 pub(crate) struct Write<'a> {
     registry: &'a Registry,
     target: &'a Target<'a>,
     options: &'a WriteOptions,
     run: Run,
     body: Body<'a>,
-    /// The name of the object; empty as long as it is left to the server.
+    /// The name of the object; empty until it is generated.
     name: String,
-    /// The scale, where that is what the request reads and writes.
+    /// The manager of the scale, for a request for the subresource `scale`.
     scale: Option<ScaleManager<'a>>,
-    /// The revision of the object that cannot be read, where it takes the place of one.
+    /// The revision of the unreadable object that the write replaces.
     replaces_damaged: Option<Revision>,
 }
 
 impl Registry {
-    /// Makes an object of a tree in the version of the request.
+    /// Creates an object from a tree in the version of the request.
     pub async fn create(
         &self,
         target: &Target<'_>,
@@ -105,7 +103,7 @@ impl Registry {
             }
             None => {}
             Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,
-            // In a box, so that every other create does not carry its room.
+            // Boxed, so that its future does not enlarge that of every create.
             Some(SubresourceAction::Evict) => return Box::pin(self.evict(target, object, options)).await,
             Some(SubresourceAction::IssueToken) => {
                 return Box::pin(self.issue_token(target, object, options)).await;
@@ -148,7 +146,7 @@ impl Registry {
         Write::new(self, target, Body::Whole(object), options)?.run().await
     }
 
-    /// Changes an object, or a part of it, as a patch says.
+    /// Patches an object, or a part of it.
     pub async fn patch(
         &self,
         target: &Target<'_>,
@@ -160,7 +158,7 @@ impl Registry {
         Write::new(self, target, Body::Patch(format, patch), options)?.run().await
     }
 
-    /// Applies a configuration to an object, or to a part of it; makes the object if there is none.
+    /// Applies a configuration to an object, or to a part of it; creates the object if there is none.
     pub async fn apply(
         &self,
         target: &Target<'_>,
@@ -169,7 +167,7 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         target.check_verb(&["patch"])?;
-        Write::new(self, target, Body::Apply(format, body), options)?.run().await
+        Write::new(self, target, Body::Apply(apply::ApplyBody::new(format, body)), options)?.run().await
     }
 }
 
@@ -221,7 +219,7 @@ impl<'a> Write<'a> {
             let repeated = object_meta::dedup_owners(map_mut(&mut new)?, Stage::AfterAdmission);
             self.options.warnings.extend(repeated);
             if self.scale.is_none() {
-                // A plugin may have moved it.
+                // A plugin may have changed the namespace.
                 object_meta::fit_namespace(map_mut(&mut new)?, self.target.namespace)?;
             }
             self.authorize(&attributes, &new).await?;
@@ -237,7 +235,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Step 2: the newest state; 404 if there is none and this way of writing does not make one.
+    /// Step 2: the newest state; 404 if there is none and this write cannot create it.
     async fn read(&mut self) -> Result<Option<Old>, Status> {
         if matches!(self.body, Body::New(_)) {
             return Ok(None);
@@ -258,8 +256,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// What cannot be read is replaced by an object that is whole, as if there was nothing; its version is
-    /// still known.
+    /// An unreadable object can be replaced by a PUT or an apply of the whole object, which creates it anew.
+    /// Its resource version is still a precondition.
     fn check_replaces_damaged(&self, unreadable: &Unreadable) -> Result<(), Status> {
         let (Body::Whole(_) | Body::Apply(..), None) = (&self.body, self.target.subresource) else {
             return Err(self.target.unreadable(unreadable));
@@ -274,13 +272,13 @@ impl<'a> Write<'a> {
         Ok(())
     }
 
-    /// Whether a write that finds nothing makes the object.
+    /// Whether a write creates the object if there is none.
     fn may_create(&self) -> bool {
         match self.body {
             Body::New(_) => true,
             Body::Patch(..) => false,
             Body::Apply(..) => self.target.subresource.is_none(),
-            // What is put as the status of nothing is an object too.
+            // A PUT of the status of a missing object creates the object.
             Body::Whole(_) => {
                 let whole =
                     self.target.subresource.is_none() || self.target.part() == Some(WrittenPart::Status);
@@ -289,8 +287,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Step 3: a uid in a body that takes the place of an object is a precondition. A patch that changes it
-    /// breaks a rule instead.
+    /// Step 3: the uid in the body of a PUT is a precondition. A patch that changes the uid fails validation
+    /// instead.
     fn check_preconditions(&self, old: Option<&Old>) -> Result<(), Status> {
         match (&self.body, &self.scale) {
             (Body::Whole(object), None) if self.replaces_damaged.is_none() => {
@@ -301,11 +299,10 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Steps 4 and 5: the new state, in the working version, with its managed fields. Of a scale, `old` and
-    /// the new state are scales.
+    /// Steps 4 and 5: the new state, in the working version, with its managed fields.
     async fn build(&mut self, old: Option<&Value>) -> Result<Value, Status> {
         if let Some(scale) = &self.scale {
-            return self.build_scale(scale, old);
+            return build_scale(self.target, self.options, scale, &mut self.body, old);
         }
         let (target, options) = (self.target, self.options);
         let fields = Fields::of(target);
@@ -322,8 +319,8 @@ impl<'a> Write<'a> {
                     let new = map_mut(&mut new)?;
                     object_meta::remove(new, &["resourceVersion"]);
                     if self.replaces_damaged.is_some() {
-                        // A copy of the object that was there: with its uid, its dependents are still its
-                        // own.
+                        // A copy of the unreadable object: it keeps its uid, so that its dependents still
+                        // refer to it.
                         object_meta::remove(
                             new,
                             &["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"],
@@ -344,8 +341,8 @@ impl<'a> Write<'a> {
                 fields.update(Some(old), &mut new, options).await?;
                 new
             }
-            Body::Apply(format, bytes) => {
-                let config = apply::read(*format, bytes)?;
+            Body::Apply(body) => {
+                let config = body.config()?;
                 let live = match old {
                     Some(old) => Some(in_version(target, old).await?),
                     None => None,
@@ -354,7 +351,7 @@ impl<'a> Write<'a> {
                 if let Some(why) = target.served.strategy.conversion_fault(map(&new)?) {
                     return Err(unknown_reason_500(apply::unconvertible(target, &config.value, &why)));
                 }
-                apply::report(&config, options)?;
+                apply::report(config, options)?;
                 incoming(target, new).await?
             }
         };
@@ -368,33 +365,7 @@ impl<'a> Write<'a> {
         Ok(new)
     }
 
-    fn build_scale(&self, fields: &ScaleManager<'_>, old: Option<&Value>) -> Result<Value, Status> {
-        let (target, options) = (self.target, self.options);
-        let old = old.ok_or_else(|| target.not_found())?;
-        let new = match &self.body {
-            Body::New(object) | Body::Whole(object) => {
-                let mut new = object.clone();
-                fields.update(old, &mut new);
-                return Ok(new);
-            }
-            Body::Patch(format, bytes) => {
-                let mut new = patch::apply(*format, &Ref::Static(scale::ty()?), old, bytes, None, options)?;
-                fields.update(old, &mut new);
-                new
-            }
-            Body::Apply(format, bytes) => {
-                let config = apply::read(*format, bytes)?;
-                let new = fields.apply(old, &config.value)?;
-                apply::report(&config, options)?;
-                new
-            }
-        };
-        let new = in_namespace(target, new)?;
-        check_name(map(&new)?, target)?;
-        Ok(new)
-    }
-
-    /// What the request shows of an object: the object itself, or its scale.
+    /// What the client sees of an object: the object itself, or its scale.
     fn view<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         match &self.scale {
             None => Ok(Cow::Borrowed(object)),
@@ -402,7 +373,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// What the request makes a new state of: the object itself, or its scale with managed fields.
+    /// What the request changes: the object itself, or its scale with managed fields.
     fn view_to_change<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         match &self.scale {
             None => Ok(Cow::Borrowed(object)),
@@ -414,7 +385,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The object with what the request made of its view.
+    /// The object with its changed scale; for all other requests, `new` itself.
     fn put_back(&self, old: &Value, new: Value) -> Result<Value, Status> {
         let Some(fields) = &self.scale else { return Ok(new) };
         let mut object = old.clone();
@@ -449,7 +420,8 @@ impl<'a> Write<'a> {
         outcome
     }
 
-    /// Steps 10 to 14 for an object that exists. What was reserved is taken when it goes into the commit.
+    /// Steps 10 to 14 for an object that exists. The reservation is taken out of `reserved` for the
+    /// commit.
     async fn replace_reserved(
         &self,
         old: &Old,
@@ -466,8 +438,8 @@ impl<'a> Write<'a> {
         let attributes = Attributes { old: Some(&*shown), ..*attributes };
         let mut admitted = self.admit(&attributes, &*self.view(&new)?).await?;
         if is_done(target, map(&new)?, map(&old.object)?) {
-            // The last finalizer was just taken away. The answer is the state that would have been; what was
-            // reserved for it is not needed.
+            // The write removed the last finalizer: the object is removed, and the response is the state that
+            // would have been stored. The reservation is not needed.
             let removed = self.registry.remove(target, &old.entry, self.run, admitted).await?;
             return Ok(match removed {
                 Outcome::Done(_) => Outcome::Done(Content::Tree(new)),
@@ -490,7 +462,7 @@ impl<'a> Write<'a> {
         let mut spare = Some(new);
         let mut outcome = Outcome::Conflict(Status::internal_error("no name was tried"));
         for left in (0..names).rev() {
-            // What is shared would be copied as soon as it is changed.
+            // The last attempt takes the object: a shared one would be copied on its first change.
             let next = if left == 0 { spare.take() } else { spare.clone() };
             let Some(mut object) = next else { break };
             {
@@ -515,7 +487,8 @@ impl<'a> Write<'a> {
         outcome
     }
 
-    /// Steps 10 to 14 for a new object with a name. What was reserved is taken when it goes into the commit.
+    /// Steps 10 to 14 for a new object with a name. The reservation is taken out of `reserved` for the
+    /// commit.
     async fn make_reserved(
         &self,
         mut new: Value,
@@ -574,7 +547,7 @@ impl<'a> Write<'a> {
         self.registry.config().admission.validate(attributes, Some(new)).await
     }
 
-    /// Step 14 for a new object: if there is none of its name, or one that cannot be read.
+    /// Step 14 for a new object: commits it if there is none of its name, or an unreadable one.
     async fn commit_new(&self, mut new: Value, admitted: Admitted) -> Result<Outcome, Status> {
         let target = self.target;
         let stored = target.stored()?;
@@ -591,7 +564,7 @@ impl<'a> Write<'a> {
             return match stored.resource.get(namespace, name, Freshness::MostRecent).await {
                 Ok(Some(entry)) => Ok(Outcome::Conflict(already_exists(target, object, entry.is_deleting()))),
                 Ok(None) | Err(cache::Error::Corrupt(_)) => Ok(Outcome::Done(Content::Tree(new))),
-                // It exists, whatever it says.
+                // The object exists, although it cannot be decrypted now.
                 Err(cache::Error::Unavailable(_)) => {
                     Ok(Outcome::Conflict(already_exists(target, object, false)))
                 }
@@ -635,7 +608,39 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Gives back what was reserved for a write that was refused, before its client hears of it.
+/// Steps 4 and 5 for a scale: `old` and the new state are scales.
+fn build_scale(
+    target: &Target<'_>,
+    options: &WriteOptions,
+    fields: &ScaleManager<'_>,
+    body: &mut Body<'_>,
+    old: Option<&Value>,
+) -> Result<Value, Status> {
+    let old = old.ok_or_else(|| target.not_found())?;
+    let new = match body {
+        Body::New(object) | Body::Whole(object) => {
+            let mut new = object.clone();
+            fields.update(old, &mut new);
+            return Ok(new);
+        }
+        Body::Patch(format, bytes) => {
+            let mut new = patch::apply(*format, &Ref::Static(scale::ty()?), old, bytes, None, options)?;
+            fields.update(old, &mut new);
+            new
+        }
+        Body::Apply(body) => {
+            let config = body.config()?;
+            let new = fields.apply(old, &config.value)?;
+            apply::report(config, options)?;
+            new
+        }
+    };
+    let new = in_namespace(target, new)?;
+    check_name(map(&new)?, target)?;
+    Ok(new)
+}
+
+/// Releases the reservation of a refused write, before the response.
 async fn abandon(reserved: Option<Reservation>) {
     if let Some(reserved) = reserved {
         reserved.abandon().await;
@@ -650,7 +655,7 @@ async fn in_version<'v>(target: &Target<'_>, object: &'v Value) -> Result<Cow<'v
     Ok(Cow::Owned(target.served.out_of_working(object.clone()).await?))
 }
 
-/// Whether an object that is being deleted has nothing left to wait for.
+/// Whether an object that is being deleted can be removed: no finalizers and no grace period are left.
 fn is_done(target: &Target<'_>, new: &Map, old: &Map) -> bool {
     object_meta::finalizers(new).is_empty()
         && object_meta::is_deleting(old)
@@ -658,7 +663,8 @@ fn is_done(target: &Target<'_>, new: &Map, old: &Map) -> bool {
         && target.served.strategy.may_be_removed(new)
 }
 
-/// 409, with a word more where the name was generated or the object that exists is being deleted.
+/// 409 for a name that exists. The message says if the name was generated, or if the existing object is being
+/// deleted.
 fn already_exists(target: &Target<'_>, object: &Map, is_deleting: bool) -> Status {
     let served = target.served;
     let name = object_meta::text(object, "name");

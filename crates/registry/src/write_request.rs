@@ -1,4 +1,4 @@
-//! A request, as admission sees it.
+//! A write request in the form that admission takes.
 
 use crate::convert::map;
 use crate::delete_unreadable::OPTION;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tasks::BoxFuture;
 use tokio::time::Instant;
 
-/// What is asked for, and how.
+/// A write, delete or connect request for admission: its target and its options.
 pub(crate) struct WriteRequest<'a> {
     target: &'a Target<'a>,
     options: RequestOptions<'a>,
@@ -21,7 +21,7 @@ pub(crate) struct WriteRequest<'a> {
 enum RequestOptions<'a> {
     Write(&'a WriteOptions),
     Delete(&'a DeleteOptions),
-    /// Where warnings go: a connection has no options but those that are its object.
+    /// The warnings of a connection, whose options are its object.
     Connect(&'a Warnings),
 }
 
@@ -38,7 +38,7 @@ impl<'a> WriteRequest<'a> {
         Self { target, options: RequestOptions::Connect(warnings) }
     }
 
-    /// What plugins see. `old` is the state before.
+    /// The admission attributes. `old` is the object before the write.
     pub(crate) fn attributes<'b>(&'b self, operation: Operation, old: Option<&'b Value>) -> Attributes<'b> {
         let target = self.target;
         Attributes {
@@ -68,7 +68,7 @@ impl<'a> WriteRequest<'a> {
         }
     }
 
-    /// Whether what is written is of a kind of its own, which has one version.
+    /// Whether the body is of the subresource's own kind, such as `Scale`. Such a kind has one version.
     fn has_own_kind(&self) -> bool {
         self.target.subresource.is_some_and(|subresource| !matches!(subresource.body, BodyType::Object))
     }
@@ -105,7 +105,7 @@ impl Request for WriteRequest<'_> {
         let served = self.target.served;
         let all = self.target.catalog.versions_of(served).filter(|other| served.shares_objects(other));
         let found: Vec<_> = all.map(|other| other.resource_type.clone()).collect();
-        // What keeps no objects, such as a review, is only itself.
+        // A kind without stored objects, such as a review, is equivalent to itself only.
         if found.is_empty() { vec![served.resource_type.clone()] } else { found }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The API parses the request (`request_info`), authorizes the user, finds the route (`routes`), negotiates
 //! the media type of the response (`negotiate`), calls the verb (`dispatch`), and encodes the result
-//! (`represent`, `list_body`, `watch_body`). Requests for connections to pods, nodes and services are handed
-//! on (`connect`).
+//! (`represent`, `list_body`, `watch_body`). Requests for connections to pods, nodes and services are
+//! forwarded (`connect`).
 
 mod compress;
 mod connect;
@@ -18,6 +18,7 @@ mod list_body;
 pub(crate) mod negotiate;
 mod openapi;
 mod represent;
+pub(crate) use represent::status_body;
 pub(crate) mod request_info;
 mod routes;
 #[cfg(test)]
@@ -27,13 +28,11 @@ mod watch_body;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
 use registry::Registry;
 
-use crate::error::plain_text;
-use crate::layers::{self, NoCacheControl};
+use crate::layers;
 use crate::unsent::Payer;
-use crate::{Error, Handler, Lifecycle, Request, Response, Status};
+use crate::{Error, Handler, Lifecycle, Request, Response};
 use discovery::Documents;
 use large::LargeWork;
 use request_info::{IncompletePath, RequestInfo};
@@ -62,7 +61,7 @@ pub struct ApiConfig {
 }
 
 impl Api {
-    /// The API of a registry, with clients for what it connects to.
+    /// The API of a registry, with the clients for its backends.
     pub fn new(registry: Arc<Registry>, lifecycle: Lifecycle, config: ApiConfig, backends: Backends) -> Self {
         let (documents, large) = (Arc::default(), LargeWork::default());
         Self { registry, lifecycle, config, documents, large, backends: Arc::new(backends) }
@@ -73,41 +72,28 @@ impl Api {
     }
 
     async fn respond(&self, request: Request) -> Result<Response, Error> {
-        let Some(decoded) = request_info::decode(request.path()) else {
-            return Ok(plain_text(StatusCode::BAD_REQUEST, "400 Bad Request"));
+        let Some(path) = request.context.path.clone() else {
+            return Err(Error::InvalidPath);
         };
-        let decoded = decoded.into_owned();
         let caller = layers::caller(&request)?.clone();
-        match RequestInfo::parse(request.method(), &decoded, request.query()) {
+        match RequestInfo::parse(request.method(), &path, request.query()) {
             Ok(info) if info.is_resource_request => self.resource(request, caller, info).await,
             Ok(info) => self.non_resource(request, caller, info).await,
-            Err(IncompletePath) => {
-                let uri = request.uri();
-                let mut response = Error::internal(uri, request_info::incomplete(uri)).into_response();
-                response.extensions_mut().insert(NoCacheControl);
-                Ok(response)
-            }
+            Err(IncompletePath) => Err(Error::incomplete_path(request.uri())),
         }
     }
 }
 
-/// The response of a layer that refuses a request before the API handles it.
-pub(crate) fn refusal(request: &Request, status: &Status) -> Response {
-    let negotiator = negotiate::Negotiator::default();
-    let format =
-        negotiator.error_format(&negotiate::ClientPreferences::of(request.headers(), request.query()));
-    represent::status_response(status, format)
-}
-
 impl Handler for Api {
-    async fn handle(&self, request: Request) -> Result<Response, Error> {
-        let format = self
-            .negotiator()
-            .error_format(&negotiate::ClientPreferences::of(request.headers(), request.query()));
+    async fn handle(&self, mut request: Request) -> Result<Response, Error> {
+        if self.config.cbor {
+            request.context.error_format = self.negotiator().error_format(&request.context.preferences);
+        }
+        let format = request.context.error_format;
         let payer = Payer::of(&request);
-        let expected = payer.admit(|| self.timeout(request.query()).ok()).await?;
+        let expected = payer.admit(|| self.timeout(&request).ok()).await?;
         let response = match self.respond(request).await {
-            Err(Error::Status(status)) => represent::status_response(&status, format),
+            Err(error @ Error::Status(_)) => error.into_response(format),
             other => other?,
         };
         let response = payer.charge_whole(response);

@@ -13,12 +13,12 @@ use crate::RequestBody;
 /// The body of a response.
 #[derive(Default)]
 pub enum Body {
-    /// None.
+    /// No body.
     #[default]
     Empty,
     /// In memory, for this response alone.
     Whole(Bytes),
-    /// In memory that others share: the cache, or other responses. Parts that are small may be its own.
+    /// In memory that is shared with the cache or with other responses. Small parts may be the body's own.
     Shared(Box<[Bytes; 2]>),
     /// Encoded while it is sent. An error ends the response in the middle, so that the client notices that it
     /// is incomplete.
@@ -40,7 +40,7 @@ impl fmt::Debug for Body {
 }
 
 impl Body {
-    /// Bytes that others share.
+    /// A body of shared bytes.
     pub(crate) fn shared(bytes: Bytes) -> Self {
         Self::Shared(Box::new([bytes, Bytes::new()]))
     }
@@ -107,12 +107,12 @@ impl http_body::Body for Body {
     }
 }
 
-/// How much of a request's body is read, and for how long.
+/// The bounds on reading a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// The most bytes.
+    /// The largest size in bytes.
     pub bytes: usize,
-    /// The longest time from the first to the last of them.
+    /// The longest time from the first byte to the last.
     pub time: Duration,
 }
 
@@ -124,16 +124,16 @@ impl Limit {
 /// Why a request's body could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is longer than allowed.
+    /// The body is longer than the limit.
     #[error("limit is {limit}")]
     TooLarge {
-        /// The most bytes that are taken.
+        /// The largest size in bytes.
         limit: usize,
     },
-    /// It did not arrive in time.
+    /// The body did not arrive in time.
     #[error("the request body did not arrive within {} s", .limit.as_secs_f32())]
     TooSlow {
-        /// The longest time that is waited.
+        /// The longest time.
         limit: Duration,
     },
     /// The connection broke, or its data was not HTTP.
@@ -141,8 +141,8 @@ pub enum Error {
     Broken(#[from] hyper::Error),
 }
 
-/// How much of a refused body is still read, and for how long: otherwise a client that is still sending would
-/// not receive the response.
+/// The bounds on reading the rest of a refused body, which is discarded: otherwise a client that is still
+/// sending would not receive the response.
 pub(crate) const DISCARDED: Limit = Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
 
 /// Reads a request's body to its end, holding no more than `limit` allows at any time.
@@ -161,8 +161,8 @@ pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> 
     outcome
 }
 
-/// How much of a body that no handler has read is read before the response, as in the reference: otherwise a
-/// client that is still sending would not receive the response, and the connection could not be reused.
+/// The bounds on reading a body that no handler has read, before the response, as in the reference: otherwise
+/// a client that is still sending would not receive the response, and the connection could not be reused.
 const UNWANTED: Limit = Limit { bytes: 256 << 10, time: Duration::from_secs(1) };
 
 /// Reads a body that no handler has read, within bounds.

@@ -1,15 +1,15 @@
-//! Waits that end early when the clock of the system is set.
+//! Sleeps that end early when the system clock is set.
 
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep};
 
-/// How often the clock is looked at.
-const LOOK: Duration = Duration::from_secs(5);
-/// A clock that is so far from where it should be was set. Less is how clocks are kept right.
+/// The interval of checks of the clock.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// A difference of this size means that the clock was set. Smaller ones are normal corrections, as by NTP.
 const JUMP: Duration = Duration::from_secs(60);
 
-/// Waits for a time, or until the clock is set. A machine that slept counts as one whose clock was set.
+/// Sleeps for `most`, or until the clock is set. A suspended machine counts as one whose clock was set.
 pub(crate) async fn sleep_until_set(most: Duration) {
     let (begin, clock) = (Instant::now(), SystemTime::now());
     loop {
@@ -17,7 +17,7 @@ pub(crate) async fn sleep_until_set(most: Duration) {
         if passed >= most {
             return;
         }
-        sleep(LOOK.min(most.saturating_sub(passed))).await;
+        sleep(CHECK_INTERVAL.min(most.saturating_sub(passed))).await;
         if is_set(clock, begin.elapsed(), SystemTime::now()) {
             log::warn!("the clock of the system was set, or the machine has slept");
             return;

@@ -26,6 +26,7 @@ use crate::connections::{Connections, Link};
 use crate::handler::Handler;
 use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
+use crate::request::RequestContext;
 use crate::sending::{StreamExecutor, Tracked};
 use crate::takeover::{Slot, Takeover};
 use crate::unsent::Unsent;
@@ -106,27 +107,28 @@ async fn serve_http<H: Handler>(
         let link = Arc::clone(link);
         let slot = Arc::clone(&slot);
         move |mut request: http::Request<Incoming>| {
-            let start = Instant::now();
             let upgrade = hyper::upgrade::on(&mut request);
             let slot = Arc::clone(&slot);
             let in_flight = link.begin();
             let request = Request::new(request, Arc::clone(&peer));
             let shared = Arc::clone(&shared);
             async move {
-                let mut response = match http1::refusal(&request.head) {
-                    Some(refusal) => {
+                let RequestContext { received, error_format, .. } = request.context;
+                let outcome = match http1::check(&request.head) {
+                    Err(error) => {
                         if let RequestBody::Incoming(body) = request.body {
                             body::discard_unwanted(body).await;
                         }
-                        refusal.into_response()
+                        Err(Error::from(error))
                     }
-                    None => shared.handler.handle(request).await.unwrap_or_else(Error::into_response),
+                    Ok(()) => shared.handler.handle(request).await,
                 };
+                let mut response = outcome.unwrap_or_else(|error| error.into_response(error_format));
                 response.headers_mut().entry(DATE).or_insert_with(date::now);
                 if let Some(takeover) = response.extensions_mut().remove::<Takeover>() {
                     slot.put(upgrade, takeover);
                 }
-                Ok::<_, Infallible>(Tracked::new(response, in_flight, start, &shared.limits))
+                Ok::<_, Infallible>(Tracked::new(response, in_flight, received, &shared.limits))
             }
         }
     });

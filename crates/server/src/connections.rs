@@ -1,4 +1,5 @@
-//! All open connections: how many there may be, which of them must go for a new one, and which must end.
+//! All open connections: their limits, and which of them are closed for a new one or because they are
+//! overdue.
 //!
 //! 1. There are at most [`Limits::connections`] of them, and at most seven eighths of these from one network.
 //! 2. A new connection above that takes the place of another: one without an authenticated request so far,
@@ -25,10 +26,10 @@ use tokio::time::Instant;
 use crate::sending::{Sending, Stamp};
 use crate::{Limits, Peer};
 
-/// A peer that did not take data for this long goes before one that is idle.
+/// A connection whose peer has not read for this long is closed before an idle one.
 const NO_PROGRESS: Duration = Duration::from_secs(1);
 
-/// The longest time between two looks at all connections.
+/// The longest interval of sweeps.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// The open connections of a server.
@@ -36,20 +37,21 @@ pub(crate) struct Connections {
     most: usize,
     most_of_network: usize,
     most_backends: usize,
-    /// The most places of a network with which it gets one for a backend.
+    /// A network with this many places gets none for a further backend.
     most_for_backend: usize,
-    /// How many unauthenticated connections make room at once, so that the search for them is rare.
+    /// The number of unauthenticated connections that are closed at once, so that the search for them is
+    /// rare.
     batch: usize,
     table: Mutex<Table>,
 }
 
 #[derive(Default)]
 struct Table {
-    /// In the order in which they were accepted.
+    /// The client connections, in the order in which they were accepted.
     open: BTreeMap<u64, Arc<Link>>,
-    /// Connections to backends.
+    /// The number of connections to backends.
     backends: usize,
-    /// The places of each network, with those of backends.
+    /// The number of places of each network, those for backends included.
     of_network: HashMap<IpAddr, usize>,
     next: u64,
 }
@@ -114,8 +116,8 @@ impl Connections {
         Some(BackendPlace { connections: Arc::clone(self), network })
     }
 
-    /// Closes the connection that is needed least, if there is one that may be closed: another resource than
-    /// places is short.
+    /// Closes the connection that is needed least, if one may be closed: a resource such as file descriptors
+    /// is exhausted.
     pub(crate) fn relieve(&self) {
         self.table().make_room(None, 1);
     }
@@ -145,7 +147,7 @@ impl Connections {
 /// The place of a connection to a backend, until it is dropped.
 pub(crate) struct BackendPlace {
     connections: Arc<Connections>,
-    /// That of the client.
+    /// The network of the client.
     network: IpAddr,
 }
 
@@ -158,13 +160,13 @@ impl Drop for BackendPlace {
 }
 
 impl Table {
-    /// How many places are taken.
+    /// The number of taken places.
     fn taken(&self) -> usize {
         self.open.len() + self.backends
     }
 
     /// Closes the connection that is needed least, of a network or of all, or some of those that are not
-    /// authenticated. None if all must stay.
+    /// authenticated. `None` if none may be closed.
     fn make_room(&mut self, network: Option<IpAddr>, batch: usize) -> Option<()> {
         let now = Instant::now();
         let candidates = self.open.iter().filter(|(_, link)| network.is_none_or(|it| it == link.network));
@@ -196,7 +198,7 @@ impl Table {
         Some(link)
     }
 
-    /// A place of a network is free.
+    /// Counts a place of a network as free.
     fn leave(&mut self, network: IpAddr) {
         if let Some(of) = self.of_network.get_mut(&network) {
             *of -= 1;
@@ -215,7 +217,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// How much a connection is needed, the least first.
+/// The reasons to close a connection for another, the first to be closed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Need {
     Unauthenticated,
@@ -223,20 +225,20 @@ enum Need {
     Idle,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 pub(crate) struct Link {
     network: IpAddr,
     /// When it was accepted.
     accepted: Instant,
-    /// Since when its socket takes no data.
+    /// Since when the socket accepts no data: the peer does not read.
     pub(crate) blocked: Stamp,
-    /// Its peer, after the TLS handshake.
+    /// The peer, after the TLS handshake.
     peer: OnceLock<Arc<Peer>>,
     in_flight: AtomicUsize,
     any_request: AtomicBool,
-    /// Whether it is not HTTP any more.
+    /// Whether a handler took the connection over after 101.
     taken_over: AtomicBool,
-    /// Since when there is no request in flight, if there is none.
+    /// The end of the last request. Valid if no request is in flight.
     idle_since: Stamp,
     sending: Mutex<Vec<Arc<Sending>>>,
     task: OnceLock<AbortHandle>,
@@ -327,7 +329,7 @@ impl Link {
         self.sending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How much it is needed, and since when; none if it must stay.
+    /// How much the connection is needed, and since when; `None` if it may not be closed for another.
     fn need(&self, now: Instant) -> Option<(Need, Instant)> {
         if !self.peer.get().is_some_and(|peer| peer.is_authenticated()) {
             return Some((Need::Unauthenticated, self.accepted));

@@ -1,4 +1,4 @@
-//! The header `Date`, for any time that a clock may show: hyper's own panics before 1970.
+//! Dates in the format of HTTP, for any time of the clock: hyper's own code panics before 1970.
 
 use std::cell::RefCell;
 
@@ -9,6 +9,9 @@ use object::time::Time;
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// The date of a time that has no year of HTTP.
+const EPOCH: &str = "Thu, 01 Jan 1970 00:00:00 GMT";
 
 thread_local! {
     /// The last value, with its seconds since 1970.
@@ -25,6 +28,11 @@ pub(crate) fn now() -> HeaderValue {
 }
 
 fn value(time: Time) -> HeaderValue {
+    HeaderValue::try_from(format(time, "GMT")).unwrap_or(HeaderValue::from_static(EPOCH))
+}
+
+/// A time in the format of HTTP, with the name of the zone that the reference writes.
+pub(crate) fn format(time: Time, zone: &str) -> String {
     let text = time.to_string();
     let formatted = || {
         // 2006-01-02T15:04:05Z
@@ -34,9 +42,9 @@ fn value(time: Time) -> HeaderValue {
         let month = MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?)?;
         let days = time.unix().div_euclid(86_400);
         let weekday = WEEKDAYS.get(usize::try_from(days.rem_euclid(7)).ok()?)?;
-        HeaderValue::from_str(&format!("{weekday}, {day} {month} {year} {clock} GMT")).ok()
+        Some(format!("{weekday}, {day} {month} {year} {clock} {zone}"))
     };
-    formatted().unwrap_or(HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"))
+    formatted().unwrap_or_else(|| EPOCH.to_owned())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::api::request_info::{IncompletePath, RequestInfo, Verb, decode};
+use crate::api::request_info::{IncompletePath, RequestInfo, Verb};
 use crate::handler::{Handler, Layer};
 use crate::{Error, Query, Request, Response, Status};
 use kinds::Verb as KindVerb;
@@ -23,8 +23,8 @@ pub(crate) struct TimeoutIsDuration;
 
 impl Layer for TimeoutIsDuration {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
-        match requested(request.query()) {
-            Err(status) if has_deadline(&request) => Ok(crate::api::refusal(&request, &status)),
+        match &request.context.timeout {
+            Err(status) if has_deadline(&request) => Err(Error::Status(status.clone())),
             _ => next.handle(request).await,
         }
     }
@@ -50,8 +50,8 @@ pub(crate) fn is_long_running(info: &RequestInfo<'_>) -> bool {
 
 fn has_deadline(request: &Request) -> bool {
     // The API refuses a path that cannot be decoded.
-    let Some(path) = decode(request.path()) else { return false };
-    match RequestInfo::parse(request.method(), &path, request.query()) {
+    let Some(path) = &request.context.path else { return false };
+    match RequestInfo::parse(request.method(), path, request.query()) {
         Ok(info) => !is_long_running(&info),
         Err(IncompletePath) => false,
     }

@@ -1,19 +1,34 @@
-//! The errors of requests, and the one function that turns them into responses.
+//! The errors of requests, and the one function that turns them into responses. The responses 304 and 416 to
+//! conditional and range requests for documents are made with the documents.
 
-use http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
+use crate::api::negotiate::ErrorFormat;
+use crate::api::status_body;
+use crate::http1::HeadError;
+use crate::layers::NoCacheControl;
 use crate::{Body, Response, Status, body};
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A `Status` of the API.
+    /// A `Status` of the API, in the format that the client accepts.
     #[error("{}", .0.message)]
     Status(Box<Status>),
     /// The path is unknown: the plain-text 404 of the reference.
     #[error("404 page not found")]
     UnknownPath,
+    /// The path has an invalid percent escape: the plain-text 400 of the reference.
+    #[error("400 Bad Request")]
+    InvalidPath,
+    /// The path ends with `watch` or `proxy`: a plain-text 500, which the reference sends before it sets
+    /// `Cache-Control`.
+    #[error("{0}")]
+    IncompletePath(String),
+    /// The head of an HTTP/1 request is refused, and the connection is closed.
+    #[error(transparent)]
+    Head(#[from] HeadError),
     /// The request's body could not be read.
     #[error(transparent)]
     Body(#[from] body::Error),
@@ -23,6 +38,25 @@ pub enum Error {
     /// The caller has to come again later: the plain-text 429 of the reference.
     #[error("Too many requests, please try again later.")]
     TooManyRequests,
+    /// Health checks failed: a plain-text 500 with their names.
+    #[error("{0}")]
+    Unhealthy(String),
+    /// There is no OpenAPI v3 document at the path: a 404 without a body.
+    #[error("there is no such document")]
+    UnknownDocument,
+    /// An OpenAPI document has no representation that the client accepts: a 406 without a body, with these
+    /// values of `Vary`.
+    #[error("the document is not available in an accepted media type")]
+    UnacceptableDocument(&'static [&'static str]),
+    /// A WebSocket handshake lacks a header: the plain-text 400 of the reference.
+    #[error("Bad Request")]
+    BadHandshake,
+    /// A WebSocket handshake offers no supported protocol: the plain-text 403 of the reference.
+    #[error("requested protocol(s) are not supported")]
+    UnsupportedProtocol,
+    /// A backend switched protocols without the headers of SPDY: the plain-text 500 of the reference.
+    #[error("unable to upgrade: missing upgrade headers in response")]
+    MissingUpgradeHeaders,
     /// A handler panicked. The panic itself is in the log.
     #[error("the handler panicked")]
     Panicked,
@@ -37,18 +71,47 @@ impl From<Status> for Error {
 impl Error {
     /// The plain-text 500 of a request: the URI as the client wrote it, and the reason, with HTML escaped.
     pub(crate) fn internal(uri: &http::Uri, why: impl std::fmt::Display) -> Self {
-        let written = uri.path_and_query().map_or("/", |written| written.as_str());
-        let text = format!("Internal Server Error: {}: {why}\n", object::quote::Quoted(written));
-        Self::Internal(text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"))
+        Self::Internal(internal_text(uri, why))
     }
 
-    /// The response for the error.
-    pub fn into_response(self) -> Response {
+    /// The plain-text 500 for a path that ends with `watch` or `proxy`.
+    pub(crate) fn incomplete_path(uri: &http::Uri) -> Self {
+        let why = "failed to create RequestInfo: unable to determine kind and namespace from url";
+        Self::IncompletePath(internal_text(uri, format_args!("{why}, {}", path_and_query(uri))))
+    }
+
+    /// The response for the error. `format` is that of a `Status`.
+    pub(crate) fn into_response(self, format: ErrorFormat) -> Response {
         match self {
-            Self::Status(status) => status_response(&status),
+            Self::Status(status) => status_response(&status, format),
             Self::UnknownPath => plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),
-            Self::Body(error) => status_response(&body_status(&error)),
-            Self::Internal(text) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, text),
+            Self::InvalidPath => plain_text(StatusCode::BAD_REQUEST, "400 Bad Request"),
+            Self::IncompletePath(text) => {
+                let mut response = plain_text(StatusCode::INTERNAL_SERVER_ERROR, text);
+                response.extensions_mut().insert(NoCacheControl);
+                response
+            }
+            Self::Head(error) => head_response(error),
+            Self::Body(error) => status_response(&body_status(&error), ErrorFormat::JSON),
+            Self::Internal(text) | Self::Unhealthy(text) => {
+                plain_text(StatusCode::INTERNAL_SERVER_ERROR, text)
+            }
+            Self::UnknownDocument => empty(StatusCode::NOT_FOUND),
+            Self::UnacceptableDocument(vary) => {
+                let mut response = empty(StatusCode::NOT_ACCEPTABLE);
+                for name in vary {
+                    response.headers_mut().append(VARY, HeaderValue::from_static(name));
+                }
+                response
+            }
+            Self::BadHandshake => plain_text(StatusCode::BAD_REQUEST, "Bad Request\n"),
+            Self::UnsupportedProtocol => {
+                plain_text(StatusCode::FORBIDDEN, "requested protocol(s) are not supported\n")
+            }
+            Self::MissingUpgradeHeaders => plain_text(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "unable to upgrade: missing upgrade headers in response\n",
+            ),
             Self::TooManyRequests => {
                 let text = "Too many requests, please try again later.\n";
                 let mut response = plain_text(StatusCode::TOO_MANY_REQUESTS, text);
@@ -63,6 +126,16 @@ impl Error {
     }
 }
 
+/// The text of a plain-text 500: the URI as the client wrote it, and the reason, with HTML escaped.
+fn internal_text(uri: &http::Uri, why: impl std::fmt::Display) -> String {
+    let text = format!("Internal Server Error: {}: {why}\n", object::quote::Quoted(path_and_query(uri)));
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn path_and_query(uri: &http::Uri) -> &str {
+    uri.path_and_query().map_or("/", |written| written.as_str())
+}
+
 fn body_status(error: &body::Error) -> Status {
     match error {
         body::Error::TooLarge { .. } => Status::request_entity_too_large(&error.to_string()),
@@ -71,14 +144,39 @@ fn body_status(error: &body::Error) -> Status {
     }
 }
 
-fn status_response(status: &Status) -> Response {
-    let mut response = Response::new(Body::from(status.to_json()));
+fn status_response(status: &Status, format: ErrorFormat) -> Response {
+    let (body, media_type) = status_body(status, format);
+    let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     if let Some(seconds) = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response
+}
+
+fn head_response(error: HeadError) -> Response {
+    let (status, text) = match error {
+        HeadError::TransferEncoding => (StatusCode::NOT_IMPLEMENTED, "Unsupported transfer encoding"),
+        HeadError::ManyHosts => (StatusCode::BAD_REQUEST, "400 Bad Request"),
+        HeadError::NoHost => (StatusCode::BAD_REQUEST, "400 Bad Request: missing required Host header"),
+        HeadError::MalformedHost => (StatusCode::BAD_REQUEST, "400 Bad Request: malformed Host header"),
+    };
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    if let Some(phrase) = error.reason_phrase() {
+        response.extensions_mut().insert(phrase);
+    }
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::Empty);
+    *response.status_mut() = status;
     response
 }
 
@@ -99,7 +197,8 @@ mod tests {
 
     #[test]
     fn body_above_its_limit_is_413() {
-        let response = Error::from(body::Error::TooLarge { limit: 3_145_728 }).into_response();
+        let response =
+            Error::from(body::Error::TooLarge { limit: 3_145_728 }).into_response(ErrorFormat::JSON);
         assert_eq!(response.status(), 413);
         let Body::Whole(bytes) = response.into_body() else { panic!("a whole body") };
         let text = String::from_utf8(bytes.to_vec()).unwrap();
@@ -115,7 +214,7 @@ mod tests {
             details: Some(Details { retry_after_seconds: 7, ..Details::default() }.into()),
             token: String::new(),
         };
-        let response = Error::from(status).into_response();
+        let response = Error::from(status).into_response(ErrorFormat::JSON);
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()[RETRY_AFTER], "7");
     }
@@ -123,6 +222,6 @@ mod tests {
     #[test]
     fn invalid_status_code_becomes_500() {
         let status = Status { code: 42, ..Status::unauthorized() };
-        assert_eq!(Error::from(status).into_response().status(), 500);
+        assert_eq!(Error::from(status).into_response(ErrorFormat::JSON).status(), 500);
     }
 }

@@ -17,7 +17,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use object::quote::quote;
 
 use crate::error::plain_text;
-use crate::{Body, Lifecycle, Phase, Query, Response};
+use crate::{Body, Error, Lifecycle, Phase, Query, Response};
 
 /// A check that takes longer has failed.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,16 +25,16 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// One of the health endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
-    /// `/livez`: should the process be restarted?
+    /// `/livez`: a failure means that the process should be restarted.
     Live,
-    /// `/readyz`: should it get requests?
+    /// `/readyz`: a failure means that the process should get no requests.
     Ready,
     /// `/healthz`: the older form of `/livez`.
     Healthy,
 }
 
 impl Endpoint {
-    /// All of them.
+    /// All endpoints.
     pub const ALL: &[Self] = &[Self::Live, Self::Ready, Self::Healthy];
 
     /// The endpoints of a check of readiness only.
@@ -114,7 +114,7 @@ pub struct Checks {
     notes: Option<Notes>,
 }
 
-/// What is wrong though the server is ready.
+/// Warnings of a server that is ready.
 struct Notes(Box<dyn Fn() -> Vec<String> + Send + Sync>);
 
 impl fmt::Debug for Notes {
@@ -123,12 +123,12 @@ impl fmt::Debug for Notes {
     }
 }
 
-/// Who asks: notes have names of objects, which a stranger does not learn.
+/// The client of a health request. Only an authenticated user sees notes, which contain names of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// An authenticated user.
     Known,
-    /// Anybody.
+    /// An unauthenticated client.
     Stranger,
 }
 
@@ -137,7 +137,7 @@ pub(crate) enum Audience {
 pub(crate) enum HealthRequest<'a> {
     /// All checks of an endpoint.
     Summary(Endpoint),
-    /// One of them.
+    /// One check.
     Single(&'a Check),
 }
 
@@ -156,7 +156,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Adds lines to the verbose response of readiness for what is wrong though the server is ready.
+    /// Adds warnings to the verbose response of readiness. They do not fail it.
     pub fn note(&mut self, notes: impl Fn() -> Vec<String> + Send + Sync + 'static) {
         self.notes = Some(Notes(Box::new(notes)));
     }
@@ -188,7 +188,7 @@ impl Checks {
         request: HealthRequest<'_>,
         query: Query<'_>,
         audience: Audience,
-    ) -> Response {
+    ) -> Result<Response, Error> {
         match request {
             HealthRequest::Summary(endpoint) => self.summary(endpoint, query, audience).await,
             HealthRequest::Single(check) => single(check).await,
@@ -199,7 +199,12 @@ impl Checks {
         self.checks.iter().filter(move |check| check.endpoints.contains(&endpoint))
     }
 
-    async fn summary(&self, endpoint: Endpoint, query: Query<'_>, audience: Audience) -> Response {
+    async fn summary(
+        &self,
+        endpoint: Endpoint,
+        query: Query<'_>,
+        audience: Audience,
+    ) -> Result<Response, Error> {
         let mut excluded: BTreeSet<Cow<'_, str>> = query.values("exclude").collect();
         let mut lines = String::new();
         let mut failed = false;
@@ -238,28 +243,26 @@ impl Checks {
         }
         if failed {
             let _ = writeln!(lines, "{} check failed", endpoint.name());
-            return plain_text(StatusCode::INTERNAL_SERVER_ERROR, lines);
+            return Err(Error::Unhealthy(lines));
         }
         if !query.has("verbose") {
-            return plain_text(StatusCode::OK, "ok");
+            return Ok(plain_text(StatusCode::OK, "ok"));
         }
         let _ = writeln!(lines, "{} check passed", endpoint.name());
-        plain_text(StatusCode::OK, lines)
+        Ok(plain_text(StatusCode::OK, lines))
     }
 }
 
-async fn single(check: &Check) -> Response {
+async fn single(check: &Check) -> Result<Response, Error> {
     match check.run().await {
         Ok(()) => {
             let mut response = Response::new(Body::from("ok"));
             response
                 .headers_mut()
                 .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-            response
+            Ok(response)
         }
-        Err(reason) => {
-            plain_text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
-        }
+        Err(reason) => Err(Error::Unhealthy(format!("internal server error: {reason}\n"))),
     }
 }
 

@@ -11,7 +11,7 @@ use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderName};
 use http::{HeaderValue, Method};
 use http_body::Body as _;
 
-use crate::api::request_info::{self, non_resource_verb};
+use crate::api::request_info::non_resource_verb;
 use crate::api::warned;
 use crate::handler::{Handler, Layer};
 use crate::health::{Audience, Checks};
@@ -54,7 +54,8 @@ pub(crate) struct ErrorsToResponses;
 
 impl Layer for ErrorsToResponses {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
-        Ok(next.handle(request).await.unwrap_or_else(Error::into_response))
+        let format = request.context.error_format;
+        Ok(next.handle(request).await.unwrap_or_else(|error| error.into_response(format)))
     }
 }
 
@@ -67,7 +68,7 @@ impl Layer for HeadHasNoBody {
         let head = request.method() == Method::HEAD;
         let mut response = next.handle(request).await?;
         if head {
-            // A server that is proxied to has said the length itself.
+            // A proxied response may have its `Content-Length` already.
             if let Some(length) = response.body().size_hint().exact() {
                 response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
             }
@@ -108,12 +109,10 @@ pub(crate) struct Health {
 impl Layer for Health {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
         let Some(checks) = self.checks.find(request.path()) else { return next.handle(request).await };
-        if let Err(refusal) = permit(&self.authorizer, &request).await {
-            return refusal;
-        }
+        permit(&self.authorizer, &request).await?;
         let is_known = caller(&request)?.is_known();
         let audience = if is_known { Audience::Known } else { Audience::Stranger };
-        Ok(self.checks.answer(checks, request.query(), audience).await)
+        self.checks.answer(checks, request.query(), audience).await
     }
 }
 
@@ -129,10 +128,8 @@ impl Layer for Version {
         if request.path().trim_end_matches('/') != "/version" {
             return next.handle(request).await;
         }
-        if let Err(refusal) = permit(&self.authorizer, &request).await {
-            return refusal;
-        }
-        Ok(self.info.answer(&request))
+        permit(&self.authorizer, &request).await?;
+        self.info.answer(&request)
     }
 }
 
@@ -141,15 +138,14 @@ pub(crate) fn caller(request: &Request) -> Result<&Authenticated, Error> {
     request.head.extensions.get().ok_or_else(|| Status::unauthorized().into())
 }
 
-/// Refuses a request for a path that its user may not see.
-async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Result<Response, Error>> {
-    let user = caller(request).map_err(Err)?.user();
+/// Authorizes a non-resource request.
+async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Error> {
+    let user = caller(request)?.user();
     let attributes = Attributes::path(non_resource_verb(request.method()), request.path());
-    match authorizer.check(user, &attributes).await {
-        Ok(()) => Ok(()),
-        Err(Denied::Forbidden(status)) => Err(Ok(crate::api::refusal(request, &status))),
-        Err(Denied::Failed(why)) => Err(Err(Error::internal(request.uri(), why))),
-    }
+    authorizer.check(user, &attributes).await.map_err(|denied| match denied {
+        Denied::Forbidden(status) => status.into(),
+        Denied::Failed(why) => Error::internal(request.uri(), why),
+    })
 }
 
 /// Authenticates the user, stores it as an extension of the request, and removes the credentials: requests
@@ -161,11 +157,13 @@ pub(crate) struct Authentication(pub(crate) Arc<Authenticators>);
 impl Layer for Authentication {
     async fn around<H: Handler>(&self, mut request: Request, next: &H) -> Result<Response, Error> {
         let certified = request.peer.certify(&self.0);
-        let path = request_info::decode(request.path()).unwrap_or_default();
-        let credentials =
-            Credentials { headers: request.headers(), path: &path, certified: certified.as_deref() };
+        let credentials = Credentials {
+            headers: request.headers(),
+            path: request.context.path.as_deref().unwrap_or_default(),
+            certified: certified.as_deref(),
+        };
         let Ok(caller) = self.0.authenticate(&credentials).await else {
-            return Ok(crate::api::refusal(&request, &Status::unauthorized()));
+            return Err(Status::unauthorized().into());
         };
         if caller.is_known() {
             request.peer.set_authenticated();
@@ -178,10 +176,14 @@ impl Layer for Authentication {
         };
         request.head.extensions.insert(caller);
         self.0.remove_credentials(&mut request.head.headers);
-        let response = next.handle(request).await;
+        let format = request.context.error_format;
+        let outcome = next.handle(request).await;
         match warning {
-            Some(text) => Ok(warned(response.unwrap_or_else(Error::into_response), &[text.to_owned()])),
-            None => response,
+            Some(text) => {
+                let response = outcome.unwrap_or_else(|error| error.into_response(format));
+                Ok(warned(response, &[text.to_owned()]))
+            }
+            None => outcome,
         }
     }
 }
@@ -199,7 +201,7 @@ impl Layer for Impersonation {
                 auth::remove_impersonation(&mut request.head.headers);
                 next.handle(request).await
             }
-            Err(ImpersonationError::Forbidden(status)) => Ok(crate::api::refusal(&request, &status)),
+            Err(ImpersonationError::Forbidden(status)) => Err(status.into()),
             Err(ImpersonationError::WithoutUser(why)) => Err(Error::internal(request.uri(), why)),
         }
     }

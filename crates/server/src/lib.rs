@@ -6,13 +6,16 @@
 //!
 //! 1. Nothing a peer sends can panic the server, stop its accept loop, or make it hold memory without bound;
 //!    every wait for a peer has an end ([`Limits`]).
-//! 2. Errors become responses in one place, [`Error::into_response`].
+//! 2. Errors become responses in one place, `Error::into_response`.
 //! 3. Shutdown has an order: readiness fails, then new connections are refused, then requests in flight
 //!    finish ([`Lifecycle`], [`Server`]).
 //! 4. Private keys on disk are readable by their owner only (crate `pki`).
 //!
 //! Authentication and authorization are in the crate `auth`. [`Peer`] has the certificate chain of the
 //! client; TLS has verified only that the client owns the key of its first certificate.
+
+#![deny(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, reason = "an index out of range fails the test"))]
 
 pub mod api;
 pub mod body;

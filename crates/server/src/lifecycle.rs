@@ -10,11 +10,12 @@ use tokio::sync::watch;
 pub enum Phase {
     /// Everything is served.
     Serving,
-    /// Asked to stop. Everything is still served, but `/readyz` fails, so that load balancers look elsewhere.
+    /// A stop was requested. Everything is still served, but `/readyz` fails, so that load balancers choose
+    /// other servers.
     ShuttingDown,
     /// No new connections; requests in flight finish, watches end.
     Draining,
-    /// Nothing is waited for any more.
+    /// The process ends without waiting for connections.
     Stopping,
 }
 

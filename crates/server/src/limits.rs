@@ -6,7 +6,7 @@ use std::time::Duration;
 /// small.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at one time. Further ones take the places of those that are needed least, or are refused.
+    /// The most open connections. A further one replaces the one that is needed least, or is refused.
     pub connections: usize,
     /// From accepting a connection to the end of its TLS handshake.
     pub handshake: Duration,
@@ -16,18 +16,18 @@ pub struct Limits {
     pub idle: Duration,
     /// From the start of a request that is not a watch to the end of its response.
     pub request: Duration,
-    /// How long the data of a response may wait for its peer to take some of it.
+    /// How long a peer may read nothing of a response with data.
     pub stalled: Duration,
     /// The bytes of superseded objects that responses may hold in memory.
     pub pinned: u64,
-    /// The bytes that the responses of one caller may hold by themselves, unsent. More than the largest
-    /// response takes by far, and some hundred lists at once.
+    /// The budget of unsent bytes of one user: far more than the largest response, and some hundred lists at
+    /// once.
     pub unsent_of_caller: usize,
-    /// The bytes that all responses may hold by themselves: what a small machine can spare beside the cache.
-    /// Past it, those callers are refused that hold more than their part.
+    /// The budget of unsent bytes of all users: what a small machine has left beside the cache. Above it, the
+    /// users that hold more than their share are refused.
     pub unsent: usize,
-    /// How long a request of a caller past that waits until something is sent: a client that reads needs much
-    /// less.
+    /// How long a request over the budget waits until data is sent: far longer than a client that reads
+    /// needs.
     pub unsent_wait: Duration,
     /// How long a peer may leave sent data unacknowledged, or its receive window shut, before the kernel
     /// drops the connection.
@@ -45,7 +45,7 @@ pub struct Limits {
     pub stream_window: u32,
     /// Streams that a peer may reset before they are accepted; above this the connection is closed.
     pub pending_resets: usize,
-    /// Streams reset for the peer's own faults before the connection is closed.
+    /// Streams that are reset for protocol errors of the peer before the connection is closed.
     pub fault_resets: usize,
     /// From the end of accepting to the hard stop.
     pub drain: Duration,

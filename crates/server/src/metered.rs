@@ -1,4 +1,4 @@
-//! A socket that notes since when it takes no data.
+//! A socket that notes since when its peer does not read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

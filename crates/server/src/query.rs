@@ -63,7 +63,8 @@ fn decode(raw: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(out).ok().map(Cow::Owned)
 }
 
-fn hex(digit: u8) -> Option<u8> {
+/// The value of a hexadecimal digit.
+pub(crate) fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 

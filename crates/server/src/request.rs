@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use auth::{Authenticators, Certified};
 use bytes::Bytes;
@@ -16,10 +17,13 @@ use http_body::{Frame, SizeHint};
 use rustls::ProtocolVersion;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
+use crate::api::negotiate::{ClientPreferences, ErrorFormat, Negotiator};
+use crate::api::request_info;
 use crate::connections::Connections;
 use crate::unsent::Unsent;
-use crate::{Limits, Query};
+use crate::{Limits, Query, Status, deadline};
 
 /// One request.
 #[derive(Debug)]
@@ -30,19 +34,51 @@ pub struct Request {
     pub body: RequestBody,
     /// The other end of the connection, shared by all its requests.
     pub peer: Arc<Peer>,
+    /// The facts about the request that layers and the API share.
+    pub(crate) context: RequestContext,
+}
+
+/// The facts about a request that layers and the API share. They are found once, when the request arrives.
+#[derive(Debug)]
+pub(crate) struct RequestContext {
+    /// When the request arrived; its timeout counts from here.
+    pub(crate) received: Instant,
+    /// The decoded path; `None` if a percent escape is invalid.
+    pub(crate) path: Option<Arc<str>>,
+    /// The query parameter `timeout`, or the 400 for an invalid one.
+    pub(crate) timeout: Result<Option<Duration>, Box<Status>>,
+    /// The formats that the client accepts.
+    pub(crate) preferences: ClientPreferences,
+    /// The format of a `Status` that refuses the request. The layers around the API never answer in CBOR, as
+    /// in the reference; the API sets its own format if CBOR is enabled.
+    pub(crate) error_format: ErrorFormat,
+}
+
+impl RequestContext {
+    fn of(head: &Parts) -> Self {
+        let query = Query::new(head.uri.query().unwrap_or_default());
+        let preferences = ClientPreferences::of(&head.headers, query);
+        Self {
+            received: Instant::now(),
+            path: request_info::decode(head.uri.path()).map(Arc::from),
+            timeout: deadline::requested(query).map_err(Box::new),
+            error_format: Negotiator::default().error_format(&preferences),
+            preferences,
+        }
+    }
 }
 
 impl Request {
     /// A request from the parts hyper gives.
     pub fn new(request: http::Request<hyper::body::Incoming>, peer: Arc<Peer>) -> Self {
         let (head, body) = request.into_parts();
-        Self { head, body: RequestBody::Incoming(body), peer }
+        Self { context: RequestContext::of(&head), head, body: RequestBody::Incoming(body), peer }
     }
 
     /// A request of this process, without a socket.
     pub fn in_process(request: http::Request<Bytes>, peer: Arc<Peer>) -> Self {
         let (head, bytes) = request.into_parts();
-        Self { head, body: RequestBody::Whole(Some(bytes)), peer }
+        Self { context: RequestContext::of(&head), head, body: RequestBody::Whole(Some(bytes)), peer }
     }
 
     /// The method.
@@ -87,13 +123,13 @@ pub struct Peer {
     pub certificates: Vec<CertificateDer<'static>>,
     /// The version of TLS that was agreed on.
     pub tls: Option<ProtocolVersion>,
-    /// What the certificates are worth, verified for the first request.
+    /// The verified certificates, from the first request on.
     pub(crate) certified: Mutex<Option<Arc<Certified>>>,
     /// Whether any request of the connection was authenticated.
     pub(crate) authenticated: AtomicBool,
-    /// What responses under way hold, of all connections of the server.
+    /// The budget of unsent bytes, shared by all connections of the server.
     pub(crate) unsent: Arc<Unsent>,
-    /// All connections of the server; none for a request of this process.
+    /// All connections of the server; `None` for a request of this process.
     pub(crate) connections: Option<Arc<Connections>>,
 }
 
@@ -117,7 +153,7 @@ impl Peer {
         }
     }
 
-    /// What the certificates are worth. They are verified once, and again when the authorities have changed.
+    /// Verifies the certificates: once, and again when the authorities have changed.
     pub(crate) fn certify(&self, authenticators: &Authenticators) -> Option<Arc<Certified>> {
         if self.certificates.is_empty() {
             return None;
@@ -132,7 +168,7 @@ impl Peer {
         self.authenticated.load(Ordering::Acquire)
     }
 
-    /// A request of the connection was authenticated.
+    /// Notes that a request of the connection was authenticated.
     pub(crate) fn set_authenticated(&self) {
         if !self.is_authenticated() {
             self.authenticated.store(true, Ordering::Release);

@@ -1,11 +1,11 @@
-//! A response while it is sent: whether its peer takes it, and until when it may.
+//! The state of a response while it is sent: whether its peer reads it, and its deadline.
 //!
-//! hyper asks a body for data only while the peer takes what it got before, so a body cannot end itself when
-//! its peer stops reading. [`Sending`] is the part of a response that others see:
-//! [`Connections`](crate::connections::Connections) looks at all of them at intervals and ends those that are
-//! overdue, together with everything that their bodies hold.
+//! hyper polls a body only while the peer reads the data before, so a body cannot end itself when its peer
+//! stops reading. [`Sending`] is the state of a response outside of its body:
+//! [`Connections`](crate::connections::Connections) checks all of them at intervals and ends the responses
+//! that are overdue, together with everything that their bodies hold.
 //!
-//! 1. A response with data that its peer does not take for [`Limits::stalled`] ends, unless its client [may
+//! 1. A response whose peer does not read its data for [`Limits::stalled`] ends, unless its client [may
 //!    pause](MayPause). A watch without events is not stalled.
 //! 2. A response that is not sent as a whole at its deadline ends. A request's time covers its response.
 //! 3. A response that keeps superseded states of objects in memory ends when these may be more than
@@ -30,12 +30,11 @@ use crate::body::StreamError;
 use crate::connections::{InFlight, Link};
 use crate::{Body, Limits, Response};
 
-/// The most bytes that are given to hyper at once. It holds what it was given until the peer has taken it.
+/// The most bytes that hyper gets at once. It holds them until the peer has read them.
 const PIECE: usize = 128 << 10;
 
-/// How many bytes cost one of the 128 steps that a task may take before others have their turn: so a response
-/// whose peer takes everything gives half a megabyte at a time, and the sockets of others are looked at often
-/// enough.
+/// The bytes for one unit of tokio's cooperative budget of 128: a response whose peer reads fast sends half a
+/// megabyte before its task yields.
 const STEP: usize = 4 << 10;
 
 /// The last byte of a larger response over HTTP/2 is held back, so that the response is in flight until its
@@ -63,12 +62,12 @@ impl SendBy {
     }
 }
 
-/// That the client of a response may stop reading for a time, as an extension of it: the response is handed
-/// on from another server, and holds nothing here.
+/// An extension of a response whose client may stop reading for a time: the response comes from a backend,
+/// and holds no memory here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MayPause;
 
-/// That a response holds a state of the cache, as an extension of it.
+/// An extension of a response that keeps a state of the cache in memory.
 #[derive(Clone)]
 pub(crate) struct Pins {
     cache: Arc<Cache>,
@@ -119,7 +118,7 @@ impl Stamp {
 
     /// Unsets it.
     pub(crate) fn unset_again(&self) {
-        // A store is dearer than a look.
+        // A load is cheaper than a store.
         if self.at.load(Ordering::Acquire) != UNSET {
             self.at.store(UNSET, Ordering::Release);
         }
@@ -131,7 +130,7 @@ impl Stamp {
         (at != UNSET).then(|| self.epoch + Duration::from_millis(at))
     }
 
-    /// How long ago it was, if it is set.
+    /// The time since it was set, if it is set.
     pub(crate) fn elapsed(&self, now: Instant) -> Option<Duration> {
         self.get().map(|at| now.saturating_duration_since(at))
     }
@@ -140,11 +139,11 @@ impl Stamp {
 /// Why a response is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
-    /// Its peer does not take its data.
+    /// The peer does not read.
     Stalled,
-    /// Its time is up.
+    /// The deadline has passed.
     Late,
-    /// It holds too many superseded states.
+    /// The response holds too many superseded states of objects.
     Pinning,
 }
 
@@ -159,9 +158,9 @@ impl Overdue {
     }
 }
 
-/// What is known of a response that is being sent.
+/// The state of a response that is being sent.
 pub(crate) struct Sending {
-    /// Since when the peer has not taken the data that hyper was given.
+    /// Since when the peer has not read the data that hyper has.
     waiting: Stamp,
     deadline: Instant,
     pins: Option<Pins>,
@@ -188,12 +187,12 @@ impl Sending {
         }
     }
 
-    /// Whether its client may stop reading.
+    /// Whether the client may stop reading.
     pub(crate) fn may_pause(&self) -> bool {
         self.may_pause
     }
 
-    /// Since when its peer has not taken its data.
+    /// Since when the peer has not read the data of the response.
     pub(crate) fn waiting(&self) -> Option<Instant> {
         self.stream.as_ref().and_then(|_| self.waiting.get())
     }
@@ -216,7 +215,7 @@ impl Stream {
         }
     }
 
-    /// The stream of the current task; none for HTTP/1.1.
+    /// The stream of the current task; `None` for HTTP/1.1.
     fn current() -> Option<Self> {
         STREAM.try_with(Self::clone).ok()
     }
@@ -237,7 +236,7 @@ where
     fn execute(&self, future: F) {
         let stream = Stream::default();
         let task = tasks::once(STREAM.scope(stream.clone(), future));
-        // It was empty.
+        // Set once, here.
         let _ = stream.0.set(task.abort_handle());
     }
 }
@@ -251,7 +250,7 @@ pub(crate) struct Tracked {
     probed: Option<Instant>,
     /// The least time between two such bytes.
     probing: Duration,
-    /// None where hyper takes the body as a whole and the socket alone shows whether the peer takes it.
+    /// `None` if hyper gets the body as a whole: then the socket alone shows whether the peer reads.
     sending: Option<Arc<Sending>>,
     in_flight: InFlight,
 }
@@ -322,7 +321,7 @@ impl Tracked {
     }
 }
 
-/// Pending if it is the turn of others before so many bytes are given.
+/// Pending if the task has used up its cooperative budget before it sends these bytes.
 fn poll_turn(cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
     for _ in 0..bytes / STEP {
         ready!(coop::poll_proceed(cx)).made_progress();

@@ -39,7 +39,7 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         cause: io::Error,
     },
 }
@@ -65,7 +65,7 @@ pub struct Server {
     shutdown_delay: Duration,
 }
 
-/// How serving ended.
+/// The outcome of serving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     /// The connections that were closed before they had finished.

@@ -23,13 +23,13 @@ pub fn stack<H: Handler>(
     version: Arc<Info>,
 ) -> impl Handler {
     Stacked::new(api)
-        // Answered before the API, so that probes and version checks need only this crate. Each asks for
-        // permission itself.
+        // Answered before the API, so that probes and version checks need only this crate. Each authorizes
+        // its requests itself.
         .push(Version { info: version, authorizer: authorizer.clone() })
         .push(Health { checks, authorizer: authorizer.clone() })
-        // Before everything that asks for permission: that is the one of the impersonated user.
+        // Before all authorization, which is that of the impersonated user.
         .push(Impersonation(authorizer.clone()))
-        // Before everything that answers: an invalid token is refused on every path.
+        // Before all layers that answer: an invalid token is refused on every path.
         .push(Authentication(authenticators))
         // For every user and every path: the reference checks it before authentication.
         .push(TimeoutIsDuration)

@@ -13,8 +13,8 @@ pub(crate) type Taken = TokioIo<Upgraded>;
 
 type Run = Box<dyn FnOnce(Taken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// What is done with a connection after the response 101, as an extension of that response. It is a part of
-/// the task of the connection: it ends when the connection is closed for another, and when the server stops.
+/// An extension of the response 101: the function that uses the connection afterwards. It runs in the task of
+/// the connection, and ends when the connection is closed for another or when the server stops.
 #[derive(Clone)]
 pub(crate) struct Takeover(Arc<Mutex<Option<Run>>>);
 
@@ -37,17 +37,17 @@ impl Takeover {
     }
 }
 
-/// The place of a connection for what takes it over.
+/// Holds the takeover of a connection until HTTP has ended on it.
 #[derive(Debug, Default)]
 pub(crate) struct Slot(Mutex<Option<(OnUpgrade, Takeover)>>);
 
 impl Slot {
-    /// A response was made that hands the connection over.
+    /// Stores the takeover of a response 101.
     pub(crate) fn put(&self, upgrade: OnUpgrade, takeover: Takeover) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, takeover));
     }
 
-    /// Runs what took the connection over, after HTTP has ended on it. None if nothing did.
+    /// Runs the takeover after HTTP has ended on the connection. `None` if there is none.
     pub(crate) fn run(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         let (upgrade, takeover) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let run = takeover.take()?;

@@ -31,7 +31,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// The certificates are not in PEM, or there are none.
@@ -48,7 +48,7 @@ pub enum Error {
     Setup(rustls::Error),
 }
 
-/// The oldest version of TLS that is spoken.
+/// The oldest accepted version of TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Oldest {
     /// TLS 1.2.

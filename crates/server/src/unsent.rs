@@ -1,14 +1,15 @@
-//! What responses under way hold in memory, counted for each caller and for all: the budget of unsent bytes.
+//! The budget of unsent bytes: the memory of responses that are being sent, for each user and in total.
 //!
-//! 1. Counted is what a response has for its client alone: its own buffers, encoded, converted or compressed.
-//!    What it shares with the cache or with other responses is not counted, and neither is a response of less
-//!    than [`COUNTED_FROM`].
-//! 2. A [`Charge`] lives as long as the memory that it stands for.
-//! 3. What is under way may finish: charges may go past the budget. Past that of a caller, its further
-//!    requests wait until something is sent, for [`Limits::unsent_wait`] at most, and are refused then.
-//! 4. Past the budget for all, this happens to the callers that hold more than their part: the budget,
-//!    divided by the callers that hold something.
-//! 5. While all together hold less than one caller may, a request costs one atomic load.
+//! 1. The buffers of a response for its client alone count: encoded, converted or compressed data. Memory
+//!    that is shared with the cache or with other responses does not count, and neither does a response of
+//!    less than [`COUNTED_FROM`].
+//! 2. A [`Charge`] lives as long as the memory that it counts.
+//! 3. A response that has begun may finish: charges may exceed the budget. While those of a user do, further
+//!    requests of the user wait until data is sent, for at most [`Limits::unsent_wait`], and are then
+//!    refused.
+//! 4. While all charges exceed the total budget, the same holds for the users that hold more than their
+//!    share: the budget, divided by the number of users with charges.
+//! 5. While the sum of all charges is below the budget of one user, a request costs one atomic load.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -26,19 +27,19 @@ use crate::api::large::{LargeWork, Permit};
 use crate::connections::network;
 use crate::{Body, Error, Limits, Request, Response};
 
-/// A response that holds less is not counted.
+/// Smaller responses are not counted.
 pub(crate) const COUNTED_FROM: usize = 64 << 10;
 
-/// Who a response is for.
+/// The user whose responses are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Holder {
     /// The name of an authenticated user.
     User(Arc<str>),
-    /// The network of a stranger.
+    /// The network of an unauthenticated client.
     Network(IpAddr),
 }
 
-/// What one caller holds.
+/// The charges of one user.
 #[derive(Debug, Default)]
 struct Account {
     bytes: usize,
@@ -46,7 +47,7 @@ struct Account {
 }
 
 impl Account {
-    /// What one more response is expected to hold: as much as those that are under way.
+    /// The expected size of one more response: the average of the current ones.
     fn expected(&self) -> usize {
         self.bytes.checked_div(self.charges).unwrap_or_default()
     }
@@ -60,12 +61,12 @@ pub(crate) struct Unsent {
     wait: Duration,
     /// The sum of all accounts.
     total: AtomicUsize,
-    /// Of the callers that hold something.
+    /// The accounts of the users with charges.
     accounts: Mutex<HashMap<Holder, Account>>,
     released: Notify,
 }
 
-/// The caller has to come again later: too much of what it asked for is not sent yet.
+/// The request is refused, because too many bytes for its user are unsent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OverBudget;
 
@@ -92,7 +93,8 @@ impl Unsent {
         self.total.load(Ordering::Acquire)
     }
 
-    /// Lets a request in if its caller may hold more; with the charge for what it is expected to hold.
+    /// Admits a request if its user is within the budget. The charge is for the expected size of its
+    /// response.
     fn admit_now(self: &Arc<Self>, holder: &Holder) -> Result<Option<Charge>, OverBudget> {
         let mut accounts = self.accounts();
         let callers = accounts.len();
@@ -108,7 +110,7 @@ impl Unsent {
         Ok(Some(Charge { unsent: Arc::clone(self), holder: holder.clone(), bytes }))
     }
 
-    /// Changes what a caller holds by a charge.
+    /// Changes the size of a charge.
     fn change(&self, holder: &Holder, before: usize, after: usize) {
         let mut accounts = self.accounts();
         if let Some(account) = accounts.get_mut(holder) {
@@ -123,7 +125,7 @@ impl Unsent {
     }
 }
 
-/// The caller whose responses are counted together.
+/// Charges the responses of one request to its user.
 #[derive(Debug, Clone)]
 pub(crate) struct Payer {
     unsent: Arc<Unsent>,
@@ -132,7 +134,7 @@ pub(crate) struct Payer {
 }
 
 impl Payer {
-    /// The caller of a request: its user if that is known, otherwise its network.
+    /// The payer of a request: its authenticated user, otherwise the network of its client.
     pub(crate) fn of(request: &Request) -> Self {
         let caller = request.head.extensions.get::<Authenticated>().filter(|caller| caller.is_known());
         Self {
@@ -142,7 +144,7 @@ impl Payer {
         }
     }
 
-    /// A caller of its own, for tests.
+    /// A payer with a budget of its own, for tests.
     #[cfg(test)]
     pub(crate) fn alone(limits: &Limits) -> Self {
         Self { unsent: Arc::new(Unsent::new(limits)), caller: None, address: IpAddr::from([127, 0, 0, 1]) }
@@ -155,8 +157,8 @@ impl Payer {
         }
     }
 
-    /// Lets a request in, if need be after a while: at most `time`. The charge is for what the response is
-    /// expected to hold, until the response is made.
+    /// Admits a request, after waiting for at most `time` while its user is over the budget. The charge
+    /// counts the expected size of the response until the response is made.
     pub(crate) async fn admit(
         &self,
         time: impl FnOnce() -> Option<Duration>,
@@ -168,7 +170,7 @@ impl Payer {
         let until = Instant::now() + time().map_or(wait, |time| time.min(wait));
         let holder = self.holder();
         loop {
-            // Listens before it looks, so that no release is missed.
+            // Registers for notifications before the check, so that no release is missed.
             let mut released = pin!(self.unsent.released.notified());
             released.as_mut().enable();
             match self.unsent.admit_now(&holder) {
@@ -178,9 +180,8 @@ impl Payer {
         }
     }
 
-    /// Waits until objects can be encoded beside the event loop, as [`LargeWork::permit`], for a response
-    /// that has not begun: many requests that came together may wait there, and what those before them hold
-    /// counts for those after them.
+    /// Waits for a [`LargeWork::permit`] for a response that has not begun, and checks the budget again:
+    /// while many requests of a user wait for permits, the responses of the first ones use up the budget.
     pub(crate) async fn permit(&self, large: &LargeWork, bytes: usize) -> Result<Permit, OverBudget> {
         loop {
             let permit = large.permit(bytes).await;
@@ -194,7 +195,7 @@ impl Payer {
         }
     }
 
-    /// Whether the caller holds as much as it may.
+    /// Whether the user is over the budget.
     pub(crate) fn is_over_budget(&self) -> bool {
         self.unsent.total() >= self.unsent.most_of_caller
             && self
@@ -204,7 +205,7 @@ impl Payer {
                 .is_some_and(|account| account.bytes >= self.unsent.most_of_caller)
     }
 
-    /// Counts so many bytes until the charge is dropped.
+    /// Counts bytes until the charge is dropped.
     pub(crate) fn charge(&self, bytes: usize) -> Charge {
         let holder = self.holder();
         {
@@ -217,7 +218,7 @@ impl Payer {
         Charge { unsent: Arc::clone(&self.unsent), holder, bytes }
     }
 
-    /// Counts the body of a response that is in memory as a whole. Streams count themselves.
+    /// Counts the body of a response that is in memory as a whole. Streams have their own charges.
     pub(crate) fn charge_whole(&self, response: Response) -> Response {
         response.map(|body| match body {
             Body::Whole(bytes) if bytes.len() >= COUNTED_FROM => {
@@ -229,7 +230,7 @@ impl Payer {
     }
 }
 
-/// Bytes that are counted for as long as they are in memory.
+/// The bytes of a body, with their charge.
 struct Charged {
     bytes: Bytes,
     _charge: Charge,
@@ -241,7 +242,7 @@ impl AsRef<[u8]> for Charged {
     }
 }
 
-/// Bytes that a caller holds.
+/// Bytes that are counted for a user until the charge is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     unsent: Arc<Unsent>,
@@ -250,7 +251,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Changes how many bytes they are. Small changes are not worth the work.
+    /// Changes the number of bytes. Small changes are ignored.
     pub(crate) fn set(&mut self, bytes: usize) {
         if bytes.abs_diff(self.bytes) < COUNTED_FROM {
             return;

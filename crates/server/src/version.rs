@@ -1,14 +1,14 @@
-//! `/version`: which API this server speaks, and from what it was built.
+//! `/version`: the version of the API, and the build of this server.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
 
 use schema::json;
 
-use crate::api::{self, negotiate::route};
-use crate::{Body, Request, Response, Status};
+use crate::api::negotiate::route;
+use crate::{Body, Error, Request, Response, Status};
 
-/// The version of the API that is spoken, as a git tag of the reference.
+/// The version of the Kubernetes API, as a git tag of the reference.
 pub const API: &str = "v1.33.7";
 
 const MAJOR: &str = "1";
@@ -18,9 +18,9 @@ const OLDEST_COMPATIBLE_MINOR: &str = "32";
 /// The build information of `/version`; the rest of the document is constant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Info {
-    /// The commit it was built from.
+    /// The commit of the build.
     pub git_commit: String,
-    /// When that commit was made, in RFC 3339.
+    /// The time of the commit, in RFC 3339.
     pub build_date: String,
     /// The compiler and its version.
     pub compiler: String,
@@ -57,17 +57,14 @@ impl Info {
         out
     }
 
-    pub(crate) fn answer(&self, request: &Request) -> Response {
-        let refused = match *request.method() {
-            Method::GET => route::check_json(request.headers()).err(),
-            _ => Some(Status::method_not_allowed()),
-        };
-        if let Some(status) = refused {
-            return api::refusal(request, &status);
+    pub(crate) fn answer(&self, request: &Request) -> Result<Response, Error> {
+        if *request.method() != Method::GET {
+            return Err(Status::method_not_allowed().into());
         }
+        route::check_json(request.headers())?;
         let mut response = Response::new(Body::from(self.to_json()));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        response
+        Ok(response)
     }
 }
 
@@ -127,8 +124,9 @@ mod tests {
         for method in [Method::HEAD, Method::POST, Method::OPTIONS] {
             let head = http::Request::builder().method(&method).uri("/version").body(Bytes::new()).unwrap();
             let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));
-            let answer = Info::default().answer(&Request::in_process(head, peer));
-            assert_eq!(answer.status(), 405, "{method}");
+            let refused = Info::default().answer(&Request::in_process(head, peer)).unwrap_err();
+            let Error::Status(status) = refused else { panic!("{refused}") };
+            assert_eq!(status.code, 405, "{method}");
         }
     }
 
@@ -137,7 +135,9 @@ mod tests {
         let head =
             http::Request::get("/version").header("accept", "application/yaml").body(Bytes::new()).unwrap();
         let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));
-        let answer = Info::default().answer(&Request::in_process(head, peer));
+        let request = Request::in_process(head, peer);
+        let refused = Info::default().answer(&request).unwrap_err();
+        let answer = refused.into_response(request.context.error_format);
         assert_eq!(
             (answer.status().as_u16(), &answer.headers()[CONTENT_TYPE]),
             (406, &"application/yaml".parse().unwrap())

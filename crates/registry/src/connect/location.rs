@@ -1,4 +1,4 @@
-//! From an object and the options of a request to a location.
+//! The location of a connection, from its object and its options.
 
 use super::{Backend, CommandStreams, Location};
 use crate::convert::map;
@@ -15,7 +15,7 @@ use schema::views::core::v1::{
 };
 use std::net::IpAddr;
 
-/// A kubelet.
+/// The address of a kubelet.
 struct Kubelet {
     host: String,
     port: u16,
@@ -29,7 +29,7 @@ impl Kubelet {
 }
 
 impl Registry {
-    /// The log of a container; nowhere for a pod without a node.
+    /// The location of the log of a container; `None` for a pod without a node.
     pub(super) async fn log_location(
         &self,
         target: &Target<'_>,
@@ -69,7 +69,7 @@ impl Registry {
         Ok(Some(kubelet.location(backend, path, query)))
     }
 
-    /// A command in a container, or its main process.
+    /// The location of an exec or attach.
     pub(super) async fn command_location(
         &self,
         target: &Target<'_>,
@@ -103,7 +103,7 @@ impl Registry {
         Ok(Location { command: Some(command), ..location })
     }
 
-    /// Ports of a pod.
+    /// The location of a port forward.
     pub(super) async fn port_forward_location(
         &self,
         target: &Target<'_>,
@@ -118,7 +118,7 @@ impl Registry {
         Ok(kubelet.location(Backend::Kubelet, path, query))
     }
 
-    /// The target of a proxy.
+    /// The location of the target of a proxy.
     pub(super) async fn proxy_location(&self, target: &Target<'_>, asked: &Map) -> Result<Location, Status> {
         // The options of all proxies are the same.
         let path = join(PodProxyOptions::of(asked).path());
@@ -131,7 +131,7 @@ impl Registry {
     }
 
     async fn pod_location(&self, target: &Target<'_>) -> Result<Location, Status> {
-        let Id { tls, name, port } = Id::of("pod", target.name)?;
+        let ProxyName { tls, name, port } = ProxyName::of("pod", target.name)?;
         let pod = self.pod(target, name).await?;
         let pod = Pod::of(map(&pod)?);
         let port = match port {
@@ -150,7 +150,7 @@ impl Registry {
     }
 
     async fn node_location(&self, target: &Target<'_>) -> Result<Location, Status> {
-        let Id { tls, name, port } = Id::of("node", target.name)?;
+        let ProxyName { tls, name, port } = ProxyName::of("node", target.name)?;
         let Kubelet { host, port: own } = self.kubelet(target, name).await?;
         if port.is_empty() || port == own.to_string() {
             return Ok(at(Backend::ProxiedKubelet, true, &host, Some(own)));
@@ -159,7 +159,7 @@ impl Registry {
     }
 
     async fn service_location(&self, target: &Target<'_>) -> Result<Location, Status> {
-        let Id { tls, name, port } = Id::of("service", target.name)?;
+        let ProxyName { tls, name, port } = ProxyName::of("service", target.name)?;
         let service;
         let port = match port.parse::<i64>() {
             Ok(number) => {
@@ -193,7 +193,7 @@ impl Registry {
         Err(none(target.name))
     }
 
-    /// Whether an address of a service is that of a pod: only these are proxied to.
+    /// Whether an address of a service is that of a pod of its namespace: requests are proxied only to those.
     async fn is_of_pod(&self, target: &Target<'_>, address: EndpointAddress<'_>) -> bool {
         let Some(pod) = address.target_ref() else { return false };
         if pod.namespace() != target.namespace {
@@ -210,8 +210,8 @@ impl Registry {
         self.core_object(target, "pods", target.namespace, name).await
     }
 
-    /// An object of the core group. One that is not there is said to be of the kind that was asked for, as in
-    /// the reference.
+    /// An object of the core group. The 404 for a missing one names the resource of the request, as in the
+    /// reference.
     async fn core_object(
         &self,
         target: &Target<'_>,
@@ -236,7 +236,7 @@ impl Registry {
         }
     }
 
-    /// The kubelet of a node, at the address that the flags prefer.
+    /// The kubelet of a node, at its preferred address.
     async fn kubelet(&self, target: &Target<'_>, name: &str) -> Result<Kubelet, Status> {
         let node = self.core_object(target, "nodes", "", name).await?;
         let status = Node::of(map(&node)?).status();
@@ -259,13 +259,13 @@ impl Registry {
 }
 
 /// The name in a path of a proxy: `name`, `name:port` or `scheme:name:port`.
-struct Id<'a> {
+struct ProxyName<'a> {
     tls: bool,
     name: &'a str,
     port: &'a str,
 }
 
-impl<'a> Id<'a> {
+impl<'a> ProxyName<'a> {
     fn of(what: &str, written: &'a str) -> Result<Self, Status> {
         let parts: Vec<&str> = written.split(':').collect();
         let (scheme, name, port) = match *parts.as_slice() {
@@ -285,7 +285,7 @@ fn invalid(what: &str, written: &str) -> Status {
     Status::bad_request(format!("invalid {what} request {}", Quoted(written)))
 }
 
-/// The number of a port in a path. Other text would become a part of the address.
+/// The port number in a path. Any other text is refused, because it would become a part of the URL.
 fn number(written: &str, what: &str, port: &str) -> Result<u16, Status> {
     let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
     port.parse().ok().filter(|_| is_number).ok_or_else(|| invalid(what, written))
@@ -296,8 +296,8 @@ fn at(backend: Backend, tls: bool, host: &str, port: Option<u16>) -> Location {
     Location { backend, tls, host: host.to_owned(), port, path, query, command: None }
 }
 
-/// Whether connections are proxied to an address: it is neither this host, nor one that only this host can
-/// reach, nor many.
+/// Whether requests may be proxied to an address: not to loopback, link-local, multicast, broadcast and
+/// unspecified addresses.
 pub fn is_proxyable(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -316,13 +316,13 @@ pub fn is_proxyable(address: IpAddr) -> bool {
     }
 }
 
-/// All numbers below a bound, from a random one on.
+/// All numbers below a bound, starting from a random one.
 fn from_random(bound: usize) -> impl Iterator<Item = usize> {
     let first = if bound == 0 { 0 } else { fastrand::usize(..bound) };
     (first..bound).chain(0..first)
 }
 
-/// The container that is asked for; without a name the only one.
+/// The requested container; without a name, the only container of the pod.
 fn container<'a>(pod: Pod<'a>, asked: &'a str) -> Result<&'a str, Status> {
     let spec = pod.spec();
     let name = pod.metadata().name();
@@ -377,7 +377,7 @@ fn check_log_options(pod: &str, options: PodLogOptions<'_>) -> Result<(), Status
     }
 }
 
-/// A query, sorted by name as the reference has it.
+/// Encodes a query, sorted by name as in the reference.
 fn encoded(mut query: Vec<(&str, String)>) -> String {
     query.sort_by_key(|(name, _)| *name);
     let pairs = query.iter().map(|(name, value)| {

@@ -1,26 +1,26 @@
-//! The options of a connection, read from the query.
+//! Parses the options of a connection from the query.
 
 use super::ConnectOptions;
 use crate::error::parse_number;
 use object::{Map, Value};
 use schema::Status;
 
-/// How a parameter is read.
+/// The type of a parameter.
 #[derive(Clone, Copy)]
 enum Parameter {
-    /// Yes, unless it is `false` or `0`.
+    /// A boolean: true, unless it is `false` or `0`.
     Flag,
     /// The first value.
     Text,
     /// All values.
     Texts,
-    /// Numbers of ports, in several values or divided by commas.
+    /// Port numbers, in several values or separated by commas.
     Ports,
     /// A number.
     Integer,
     /// A time.
     Time,
-    /// The part of the path for the target.
+    /// The part of the path that is sent to the target of a proxy.
     Path,
 }
 
@@ -59,7 +59,7 @@ fn parameters(kind: &str) -> &'static [(&'static str, Parameter)] {
     }
 }
 
-/// The options of a request. What cannot be read is 400.
+/// Parses the options of a request; 400 for an invalid value.
 pub(super) fn read(kind: &str, options: &ConnectOptions<'_>) -> Result<Map, Status> {
     let mut map = Map::new();
     for (name, parameter) in parameters(kind) {
@@ -84,7 +84,7 @@ fn is_false(text: &str) -> bool {
     text.eq_ignore_ascii_case("false")
 }
 
-/// Whether a value is the same as none.
+/// Whether a value is the same as an absent one.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Bool(yes) => !yes,

@@ -1,4 +1,4 @@
-//! The access reviews: what the authorizer decides on attributes that a client names.
+//! The access reviews: the decision of the authorizer for the attributes in a review.
 
 use super::attributes::{non_resource, resource, subject};
 use super::{Review, STATUS, spec};
@@ -11,7 +11,7 @@ use schema::view::View as _;
 use schema::views::authorization::v1::{SubjectAccessReviewSpec, SubjectAccessReviewStatus};
 
 impl Registry {
-    /// Sets the status of an access review: that of a user that it names, or of the caller.
+    /// Sets the status of an access review, for the user that it names or for the user of the request.
     pub(super) async fn review_access(
         &self,
         review: Review,
@@ -58,7 +58,7 @@ fn status(verdict: &Verdict, attributes: &Attributes) -> Map {
     status
 }
 
-/// Which selectors could not be read, in whole or in part.
+/// The messages about selectors that could not be parsed, in whole or in part.
 fn ignored(selectors: Option<&Selectors>) -> impl Iterator<Item = String> {
     let found = selectors.map(|selectors| {
         let fields = selectors.fields_error.as_ref().map(|_| ("fieldSelector", selectors.fields.is_empty()));

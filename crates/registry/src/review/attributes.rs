@@ -1,4 +1,4 @@
-//! From the attributes of an access review to those that the authorizer decides on.
+//! Turns the attributes of an access review into those of the authorizer.
 
 use auth::{Attributes, Selectors, Target, User};
 use object::{field_selector, label};
@@ -20,7 +20,7 @@ pub(super) fn subject(spec: SubjectAccessReviewSpec<'_>) -> User {
     }
 }
 
-/// A request for a resource. Without a version it is about any.
+/// The attributes of a resource request. Without a version they are for any version.
 pub(super) fn resource(wanted: ResourceAttributes<'_>) -> Attributes {
     let version = if wanted.version().is_empty() { "*" } else { wanted.version() };
     let target = Target::Resource {
@@ -42,13 +42,13 @@ pub(super) fn resource(wanted: ResourceAttributes<'_>) -> Attributes {
     Attributes { selectors, ..Attributes::new(wanted.verb().to_owned(), target) }
 }
 
-/// A request for a path outside of the API's resources.
+/// The attributes of a non-resource request.
 pub(super) fn non_resource(wanted: NonResourceAttributes<'_>) -> Attributes {
     Attributes::path(wanted.verb().to_owned(), wanted.path())
 }
 
-/// The requirements of a field selector that can be read. The others are left out, which asks for more and
-/// not for less.
+/// The valid requirements of a field selector. Invalid ones are left out: the review is then about more
+/// objects, not fewer.
 fn fields(given: FieldSelectorAttributes<'_>, selectors: &mut Selectors) {
     if !given.raw_selector().is_empty() {
         match field_selector::Selector::parse(given.raw_selector()) {
@@ -78,7 +78,7 @@ fn fields(given: FieldSelectorAttributes<'_>, selectors: &mut Selectors) {
     }
 }
 
-/// The requirements of a label selector that can be read, as with [`fields`].
+/// The valid requirements of a label selector, as in [`fields`].
 fn labels(given: LabelSelectorAttributes<'_>, selectors: &mut Selectors) {
     if !given.raw_selector().is_empty() {
         match label::Selector::parse(given.raw_selector()) {

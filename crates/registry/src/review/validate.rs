@@ -1,4 +1,4 @@
-//! Which reviews are refused.
+//! Validation of reviews.
 
 use super::{Review, SPEC};
 use crate::{Target, object_meta};
@@ -12,7 +12,7 @@ use schema::views::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SelfSubjectRulesReviewSpec, SubjectAccessReviewSpec,
 };
 
-/// Refuses a review that cannot be answered.
+/// Validates a review.
 pub(super) fn check(review: Review, target: &Target<'_>, object: &Map) -> Result<(), Status> {
     let empty = Map::new();
     let spec = object.get(SPEC.as_str()).and_then(Value::as_map).unwrap_or(&empty);
@@ -77,7 +77,7 @@ fn access(review: Review, spec: SubjectAccessReviewSpec<'_>, object: &Map) -> fi
     errors
 }
 
-/// A review has no metadata of its own, but for its managed fields and, if it is local, its namespace.
+/// The metadata of a review is empty but for its managed fields and, if it is local, its namespace.
 fn metadata(review: Review, object: &Map, errors: &mut field::List) {
     let mut metadata = object_meta::metadata(object).cloned().unwrap_or_default();
     metadata.remove("managedFields");
@@ -125,7 +125,7 @@ fn selectors(resource: ResourceAttributes<'_>, root: &Path<'_>, errors: &mut fie
     }
 }
 
-/// A selector is text or requirements.
+/// A selector is either `rawSelector` or `requirements`.
 fn forms(text: &str, requirements: usize, path: &Path<'_>, errors: &mut field::List) {
     match (text.is_empty(), requirements) {
         (false, 1..) => {
@@ -140,7 +140,7 @@ fn forms(text: &str, requirements: usize, path: &Path<'_>, errors: &mut field::L
     }
 }
 
-/// How many values an operator takes; one that is not known is left to the authorizers.
+/// Checks the number of values of an operator. Unknown operators are left to the authorizers.
 fn values(operator: &str, values: usize, path: &Path<'_>, errors: &mut field::List) {
     let path = path.child("values");
     match (operator, values) {
@@ -155,7 +155,7 @@ fn values(operator: &str, values: usize, path: &Path<'_>, errors: &mut field::Li
     }
 }
 
-/// As the reference shows them.
+/// The attributes as the reference prints them.
 fn shown(attributes: NonResourceAttributes<'_>) -> BadValue {
     let (path, verb) = (Quoted(attributes.path()), Quoted(attributes.verb()));
     BadValue::Raw(format!("authorization.NonResourceAttributes{{Path:{path}, Verb:{verb}}}"))

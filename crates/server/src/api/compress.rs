@@ -53,7 +53,7 @@ pub(crate) fn whole(code: StatusCode, media_type: &'static str, body: Bytes, cod
     }
 }
 
-/// The same, with a body that other responses share.
+/// A response with a body that is shared with other responses.
 pub(super) fn shared(code: StatusCode, media_type: &'static str, body: Bytes, coding: Coding) -> Response {
     match compressed(&body, coding) {
         Some(compressed) => response(code, media_type, Body::from(compressed), true),
@@ -61,7 +61,7 @@ pub(super) fn shared(code: StatusCode, media_type: &'static str, body: Bytes, co
     }
 }
 
-/// A body, if it is to be compressed.
+/// The compressed body; `None` if the body is not to be compressed.
 fn compressed(body: &[u8], coding: Coding) -> Option<Bytes> {
     if coding == Coding::Identity || body.len() <= THRESHOLD {
         return None;

@@ -1,7 +1,7 @@
 //! Connections to kubelets, pods and services: the log of a container, commands, forwarded ports, and the
 //! proxies.
 //!
-//! The registry says where a request leads ([`registry::Location`]). From there on:
+//! The registry gives the location of the backend ([`registry::Location`]):
 //!
 //! | request | what is sent to the backend | module |
 //! |---|---|---|
@@ -11,10 +11,10 @@
 //! | WebSocket with `v5.channel.k8s.io`, for a command | SPDY, with the channels as streams | `upgrade` |
 //! | WebSocket with `SPDY/3.1+...`, for ports | SPDY, whose bytes are the messages of the WebSocket | `upgrade` |
 //!
-//! Nothing is buffered beyond a few pieces in each direction: a client that stops reading stops the backend.
-//! Streams have no time limit, and end when one side ends, or when the server stops. Until a backend has
-//! agreed to an upgrade, it has [`OPENING`], and the client that leaves ends the attempt. Each connection to
-//! a backend has a [`Place`] among all connections of the server.
+//! Only a few pieces are buffered in each direction: a client that stops reading stops the backend. Streams
+//! have no time limit, and end when one side ends or when the server stops. A backend has [`OPENING`] to
+//! agree to an upgrade; a client that disconnects ends the attempt. Each connection to a backend has a
+//! [`Place`] among all connections of the server.
 
 mod log;
 mod proxy;
@@ -43,7 +43,7 @@ use crate::{Body, Details, Error, Request, RequestBody, Response, Status};
 /// How long a backend may take to agree to an upgrade, from the opening of its connection on.
 const OPENING: Duration = Duration::from_secs(30);
 
-/// The clients for kubelets, and for what is proxied to.
+/// The HTTP clients for kubelets, and for the targets of proxies.
 #[derive(Debug)]
 pub struct Backends {
     kubelet: Forwarder,
@@ -51,12 +51,12 @@ pub struct Backends {
     other: Forwarder,
 }
 
-/// How kubelets are spoken to.
+/// The TLS configuration of connections to kubelets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeletClient {
-    /// The certificate that they are shown, and its key.
+    /// The files of the client certificate and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// The authorities of their certificates, in PEM. Without them they are not verified.
+    /// The authorities of kubelet certificates, in PEM. Without them the certificates are not verified.
     pub authorities: Option<Vec<u8>>,
 }
 
@@ -87,7 +87,7 @@ impl Backends {
         }
     }
 
-    /// Sends a request to a location. A connection that is opened for it has the place until it is closed.
+    /// Sends a request to a location. A connection that is opened for it holds the place until it is closed.
     async fn send(
         &self,
         location: &Location,
@@ -117,7 +117,7 @@ impl Place {
     }
 }
 
-/// 502 for a backend that switches to a protocol that it was not asked for.
+/// 502 for a backend that switches to another protocol than the requested one.
 fn switched_unasked(asked: &HeaderMap, answered: &HeaderMap) -> Status {
     let protocol = |headers: &HeaderMap| match websocket::is_upgrade(headers) {
         true => headers.get(UPGRADE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
@@ -169,7 +169,7 @@ impl Api {
     }
 }
 
-/// The part of the path for the target of a proxy.
+/// The part of the path that is sent to the target of a proxy.
 fn proxied_path(info: &RequestInfo<'_>) -> String {
     let mut path = info.path_rest.unwrap_or_default().to_owned();
     if !path.is_empty() && !path.starts_with('/') {
@@ -181,7 +181,7 @@ fn proxied_path(info: &RequestInfo<'_>) -> String {
     path
 }
 
-/// Refuses a node as the target of a proxy whose name leads to an address that is not proxied to.
+/// Refuses to proxy to a node whose name resolves to an address that is not proxyable.
 async fn check_address(location: &Location) -> Result<(), Status> {
     if !matches!(location.backend, Backend::Node | Backend::ProxiedKubelet) {
         return Ok(());
@@ -204,7 +204,7 @@ async fn check_address(location: &Location) -> Result<(), Status> {
     }
 }
 
-/// The address of a location, with a query.
+/// The URI of a location, with a query.
 fn uri(location: &Location, query: &str) -> Result<Uri, Status> {
     let mut path = escaped(&location.path);
     if path.is_empty() {
@@ -221,7 +221,7 @@ fn uri(location: &Location, query: &str) -> Result<Uri, Status> {
         .map_err(|error| failed(&error.to_string()))
 }
 
-/// A path, encoded as the reference does it.
+/// Percent-encodes a path as the reference does.
 fn escaped(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -236,7 +236,7 @@ fn escaped(path: &str) -> String {
     out
 }
 
-/// 500 with nothing but a message.
+/// 500 without a reason and details.
 fn failed(message: &str) -> Status {
     Status {
         code: 500,
@@ -252,7 +252,7 @@ fn empty() -> ForwardBody {
     http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The body of a request, to be handed on.
+/// The body of a request, for the backend.
 fn handed_on(body: RequestBody) -> ForwardBody {
     body.map_err(Into::into).boxed_unsync()
 }

@@ -44,6 +44,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) ty: Ref<Type>,
     /// Other values of `apiVersion` that are accepted: a subresource may accept older versions of its body.
     pub(crate) also: &'static [&'static str],
+    /// Whether the body is an object of a custom kind.
+    pub(crate) is_custom: bool,
     /// The strategy of the kind, if the body is an object of it.
     pub(crate) strategy: Option<&'a dyn Strategy>,
     /// The target, which knows the other versions of the kind, if the body is an object of it.
@@ -53,7 +55,7 @@ pub(crate) struct Expected<'a> {
 impl Expected<'_> {
     /// A type and nothing else.
     pub(crate) fn only(ty: impl Into<Ref<Type>>) -> Self {
-        Self { ty: ty.into(), also: &[], strategy: None, target: None }
+        Self { ty: ty.into(), also: &[], is_custom: false, strategy: None, target: None }
     }
 }
 
@@ -70,7 +72,7 @@ impl BodyKind {
         kinds::api_version(&self.group, &self.version).to_string()
     }
 
-    /// Takes from the expected kind what it does not say.
+    /// Fills in missing parts from the expected kind.
     fn complete(&mut self, wanted: &Self) {
         if self.kind.is_empty() {
             self.kind.clone_from(&wanted.kind);
@@ -85,7 +87,7 @@ impl BodyKind {
 /// A body that is refused.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// The answer.
+    /// The status of the response.
     pub(crate) status: Status,
     /// The warnings for the client.
     pub(crate) warnings: Vec<String>,
@@ -127,9 +129,9 @@ pub(crate) fn object(
             ),
         })
     };
-    let (decoded, named) = match expected.ty.custom {
-        Some(_) => custom::read(body, format, &expected, validation).map_err(refuse)?,
-        None => read(body, format, &expected.ty).map_err(refuse)?,
+    let (decoded, named) = match expected.is_custom {
+        true => custom::read(body, format, &expected, validation).map_err(refuse)?,
+        false => read(body, format, &expected.ty).map_err(refuse)?,
     };
     let fault = expected.strategy.zip(decoded.value.as_map());
     if let Some(why) = fault.and_then(|(strategy, object)| strategy.conversion_fault(object)) {
@@ -152,15 +154,14 @@ pub(crate) fn object(
         let status = Status::bad_request(format!(
             "the API version in the data ({given}) does not match the expected API version ({wanted_version})"
         ));
-        // A built-in kind has no warnings for what it would not take anyway.
-        let warnings = if expected.ty.custom.is_some() { warnings } else { Vec::new() };
+        // A body of another version, which is refused, has warnings for a custom kind only.
+        let warnings = if expected.is_custom { warnings } else { Vec::new() };
         return Err(Refused { status, warnings });
     }
     let mut value = decoded.value;
     if let Some(map) = value.as_map_mut() {
-        // The rules of a custom kind refuse another one.
-        let is_custom = expected.ty.custom.is_some();
-        map.insert("kind", if is_custom { named.kind.into() } else { wanted.kind.clone() });
+        // A custom object keeps its own `kind`: validation refuses a wrong one.
+        map.insert("kind", if expected.is_custom { named.kind.into() } else { wanted.kind.clone() });
         map.insert("apiVersion", wanted_version);
     }
     let empty = empty::lists(&expected.ty, &value, body, format);
@@ -374,7 +375,7 @@ fn in_lines(strict: &Strict) -> Vec<String> {
     }
 }
 
-/// How many bytes of a body an error contains.
+/// The number of bytes of a body that an error contains.
 const SUMMARY_BYTES: usize = 30;
 
 fn summary(body: &[u8]) -> String {

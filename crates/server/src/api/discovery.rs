@@ -17,7 +17,7 @@ use registry::{Catalog, GroupVersion};
 
 use super::compress;
 use super::in_use::InUse;
-use super::negotiate::{self, ClientPreferences, Format};
+use super::negotiate::{self, Format};
 use super::openapi::{Made, V2, V3};
 use super::request_info::RequestInfo;
 use super::{Api, represent};
@@ -88,11 +88,11 @@ pub(crate) struct Documents {
     /// The hashes of all OpenAPI v3 documents.
     v3_hashes: MemoizedBy<String, String>,
     v3_index: MemoizedBy<(), Bytes>,
-    /// What responses under way have of them.
+    /// The encoded documents that current responses hold.
     pub(super) in_use: InUse<DocumentForm>,
 }
 
-/// A document as it is sent: which, and in which form. Its content is that of the hash.
+/// The key of an encoded document: the document, its encoding, and the hash of its content.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) enum DocumentForm {
     Aggregated(Root, Format, String),
@@ -127,7 +127,7 @@ impl Documents {
 
     /// The OpenAPI v2 document in an encoding.
     pub(super) fn v2(&self, catalog: &Catalog, encoding: Encoding) -> V2 {
-        // The parts do not change: what is served in another form has another id.
+        // The parts do not change: a kind that changes gets another id.
         let unchanged = 0;
         let mut writer = None;
         let mut of = |id, make: &dyn Fn(&mut openapi::v2::Writer) -> DocumentPart| {
@@ -268,8 +268,8 @@ impl Api {
         catalog: &Catalog,
         root: Root,
     ) -> Result<Option<Response>, Error> {
-        let preferences = ClientPreferences::of(request.headers(), request.query());
-        let Some(format) = self.negotiator().accept_aggregated(&preferences) else { return Ok(None) };
+        let preferences = &request.context.preferences;
+        let Some(format) = self.negotiator().accept_aggregated(preferences) else { return Ok(None) };
         let tagged = self.documents.aggregated(catalog, root);
         let etag = format!("\"{}\"", tagged.etag);
         let mut response = if request.header(IF_NONE_MATCH) == etag {
@@ -289,7 +289,7 @@ impl Api {
                 Format::Protobuf => AGGREGATED_PROTOBUF,
                 Format::Cbor => AGGREGATED_CBOR,
             };
-            compress::shared(StatusCode::OK, media_type, body, self.coding(&preferences))
+            compress::shared(StatusCode::OK, media_type, body, self.coding(preferences))
         };
         if let Ok(value) = HeaderValue::from_str(&etag) {
             response.headers_mut().insert(ETAG, value);
@@ -351,10 +351,10 @@ impl Api {
     /// A discovery document in the negotiated format.
     fn document(&self, request: &Request, document: Option<Document>) -> Result<Response, Error> {
         let document = document.ok_or_else(|| Status::internal_error("a type of discovery is missing"))?;
-        let preferences = ClientPreferences::of(request.headers(), request.query());
-        let format = self.negotiator().accept_plain(&preferences)?;
+        let preferences = &request.context.preferences;
+        let format = self.negotiator().accept_plain(preferences)?;
         let body = represent::encode(document.ty, &document.value, format)?.into_bytes()?;
-        Ok(compress::whole(StatusCode::OK, format.media_type(), body, self.coding(&preferences)))
+        Ok(compress::whole(StatusCode::OK, format.media_type(), body, self.coding(preferences)))
     }
 }
 

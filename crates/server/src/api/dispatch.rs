@@ -22,24 +22,24 @@ use super::negotiate::{
 };
 use super::represent::{Converted, Include, View};
 use super::request_info::{self, Prefix, RequestInfo, Verb};
-use super::{Api, decode, list_body, represent, routes, watch_body};
+use super::{Api, decode, list_body, routes, watch_body};
 use crate::sending::{Pins, SendBy};
 use crate::unsent::Payer;
 use crate::{Body, Error, Query, Request, Response, Status, body, deadline};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
-/// A request that has a route and is authorized: the arguments of its verb.
+/// A routed and authorized request: the arguments of its verb.
 struct VerbRequest<'a> {
     target: Target<'a>,
     query: Query<'a>,
-    preferences: ClientPreferences<'a>,
+    preferences: &'a ClientPreferences,
     content_type: &'a str,
     user_agent: &'a str,
     body: Bytes,
     warnings: Warnings,
     payer: Payer,
-    /// When it has to be answered.
+    /// The deadline of the request.
     until: Option<Instant>,
 }
 
@@ -71,7 +71,7 @@ struct Routed<'a> {
     catalog: &'a Catalog,
     route: &'a routes::Route<'a>,
     warnings: Warnings,
-    /// When the request times out.
+    /// The deadline of the request.
     until: Option<Instant>,
 }
 
@@ -87,16 +87,14 @@ impl Api {
         let catalog = self.registry.catalog();
         let route = routes::find(&catalog, &info, request.method());
         let is_long_running = deadline::is_long_running(&info);
-        let start = Instant::now();
-        let timeout = if is_long_running { None } else { Some(self.timeout(request.query())?) };
+        let timeout = if is_long_running { None } else { Some(self.timeout(&request)?) };
         let proof = self.permission(caller, &info, request.uri()).await?;
         // After authorization: only an authorized user learns whether the route exists.
         let route = route?;
-        let format =
-            self.negotiator().error_format(&ClientPreferences::of(request.headers(), request.query()));
         let warnings = Warnings::default();
         warnings.extend(route.served.deprecated.as_ref().map(ToString::to_string));
-        let until = timeout.map(|timeout| start + timeout);
+        let (received, format) = (request.context.received, request.context.error_format);
+        let until = timeout.map(|timeout| received + timeout);
         let routed =
             Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone(), until };
         let work = self.routed(&mut request, &proof, routed);
@@ -104,13 +102,9 @@ impl Api {
             None => work.await,
             Some(until) => timeout_at(until, work).await.unwrap_or_else(|_| Err(large::timed_out().into())),
         };
-        let mut response = match outcome {
-            Ok(response) => response,
-            Err(Error::Status(status)) => represent::status_response(&status, format),
-            Err(other) => return Err(other),
-        };
+        let mut response = outcome.unwrap_or_else(|error| error.into_response(format));
         if let Some(timeout) = timeout.filter(|timeout| *timeout < self.config.request_timeout) {
-            response.extensions_mut().insert(SendBy::request(start, timeout));
+            response.extensions_mut().insert(SendBy::request(received, timeout));
         }
         Ok(warned(response, &warnings.take()))
     }
@@ -141,7 +135,7 @@ impl Api {
             return Err(refused.clone().into());
         }
         // The reference has no routes for custom kinds: only their verbs negotiate.
-        if route.served.ty.custom.is_none() {
+        if !route.served.is_custom() {
             negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
         }
         if info.verb == Verb::Resource(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
@@ -162,7 +156,7 @@ impl Api {
         let verb_request = VerbRequest {
             target,
             query: request.query(),
-            preferences: ClientPreferences::of(request.headers(), request.query()),
+            preferences: &request.context.preferences,
             content_type: request.header(CONTENT_TYPE),
             user_agent: request.header(USER_AGENT),
             body,
@@ -187,9 +181,12 @@ impl Api {
     }
 
     /// The timeout of a request: its `timeout` parameter, at most the configured timeout.
-    pub(super) fn timeout(&self, query: Query<'_>) -> Result<Duration, Status> {
+    pub(super) fn timeout(&self, request: &Request) -> Result<Duration, Status> {
         let bound = self.config.request_timeout;
-        Ok(deadline::requested(query)?.map_or(bound, |asked| asked.min(bound)))
+        match &request.context.timeout {
+            Ok(asked) => Ok(asked.map_or(bound, |asked| asked.min(bound))),
+            Err(invalid) => Err((**invalid).clone()),
+        }
     }
 
     async fn verb(&self, request: VerbRequest<'_>, info: &RequestInfo<'_>) -> Result<Response, Error> {
@@ -231,7 +228,7 @@ impl Api {
         if !options.watch && request.target.served.stored.is_none() {
             let objects = self.registry.component_statuses(&request.target, &options).await?;
             if !objects.is_empty() {
-                let coding = self.coding(&request.preferences);
+                let coding = self.coding(request.preferences);
                 let form = view.list_of(objects)?;
                 let media_type = view.accept.format.media_type();
                 return Ok(form.into_response(StatusCode::OK, media_type, coding, &view));
@@ -239,7 +236,7 @@ impl Api {
         }
         if !options.watch {
             let list = self.registry.list(&request.target, &options).await?;
-            return list_body::respond(view, list, self.coding(&request.preferences)).await;
+            return list_body::respond(view, list, self.coding(request.preferences)).await;
         }
         let timeout =
             options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or_else(|| self.watch_timeout());
@@ -262,11 +259,11 @@ impl Api {
 
     async fn create(&self, mut request: VerbRequest<'_>) -> Result<Response, Error> {
         if request.target.subresource.is_none() {
-            // The path of a custom kind may have a name; the body decides.
+            // The path of a custom kind may have a name; that in the body counts.
             request.target.name = "";
         }
-        // A subresource creates an object of another kind, and a review or a binding is nothing that is kept:
-        // they have no columns.
+        // Subresources, reviews and bindings have no columns: they create objects of other kinds, or store
+        // none.
         let allowed = if request.target.subresource.is_some() || request.target.served.stored.is_none() {
             AllowedTransforms::NoTables
         } else {
@@ -331,7 +328,7 @@ impl Api {
         let list = self.list_options(&request, Forced::No)?;
         let options = self.delete_options(&request)?;
         let deleted = self.registry.delete_collection(&request.target, &list, &options).await?;
-        list_body::respond(view, deleted, self.coding(&request.preferences)).await
+        list_body::respond(view, deleted, self.coding(request.preferences)).await
     }
 
     fn list_options(&self, request: &VerbRequest<'_>, forced: Forced) -> Result<ListOptions, Status> {
@@ -354,9 +351,9 @@ impl Api {
         Ok(DeleteOptions { ignore_read_errors, warnings, deadline, ..options })
     }
 
-    /// How the objects of the response are encoded.
+    /// The encoding of the response's objects.
     fn view(&self, request: &VerbRequest<'_>, allowed: AllowedTransforms) -> Result<View, Status> {
-        let accept = self.negotiator_for(&request.target).accept(&request.preferences, allowed)?;
+        let accept = self.negotiator_for(&request.target).accept(request.preferences, allowed)?;
         // Metadata alone is a part of the stored bytes.
         let is_metadata = accept.transform.is_some_and(|transform| transform.kind != TransformKind::Table);
         let waits = !is_metadata && request.target.served.read_waits();
@@ -374,11 +371,11 @@ impl Api {
 
     /// Negotiates for the objects of a target.
     fn negotiator_for(&self, target: &Target<'_>) -> Negotiator {
-        Negotiator { custom: target.served.ty.custom.is_some(), ..self.negotiator() }
+        Negotiator { custom: target.served.is_custom(), ..self.negotiator() }
     }
 
     /// Whether a large response is compressed.
-    pub(super) fn coding(&self, preferences: &ClientPreferences<'_>) -> Coding {
+    pub(super) fn coding(&self, preferences: &ClientPreferences) -> Coding {
         if self.config.compression && preferences.gzip() { Coding::Gzip } else { Coding::Identity }
     }
 
@@ -403,7 +400,7 @@ impl Api {
     ) -> Result<Response, Error> {
         let pins = Pins::newest(&view.cache);
         let mut response = large::beside(self.bytes_to_encode(request, view, content), || {
-            let (media_type, coding) = (view.accept.format.media_type(), self.coding(&request.preferences));
+            let (media_type, coding) = (view.accept.format.media_type(), self.coding(request.preferences));
             Ok::<_, Status>(view.form(content)?.into_response(code, media_type, coding, view))
         })?;
         if let Body::Shared(_) = response.body() {
@@ -412,10 +409,10 @@ impl Api {
         Ok(response)
     }
 
-    /// How many bytes of a stored object have to be encoded or compressed for a response.
+    /// The number of bytes of a stored object that have to be encoded or compressed for a response.
     fn bytes_to_encode(&self, request: &VerbRequest<'_>, view: &View, content: &Content) -> usize {
         match content {
-            Content::Entry(entry) if view.sends_stored(entry) => match self.coding(&request.preferences) {
+            Content::Entry(entry) if view.sends_stored(entry) => match self.coding(request.preferences) {
                 Coding::Identity => 0,
                 Coding::Gzip => entry.bytes().len(),
             },
@@ -454,6 +451,7 @@ fn expected<'t>(target: &'t Target<'t>) -> decode::Expected<'t> {
             ..decode::Expected::only(ty.clone())
         },
         None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected {
+            is_custom: target.served.is_custom(),
             strategy: Some(&*target.served.strategy),
             target: Some(target),
             ..decode::Expected::only(&target.served.ty)

@@ -1,8 +1,8 @@
-//! Documents in the forms in which they are sent, shared by the responses under way.
+//! Encoded documents that are shared by the responses that send them.
 //!
-//! Documents are kept compressed, and most are seldom asked for. So another form of one is made for the first
-//! response that needs it, shared with those that come while it is sent, and dropped with the last of them:
-//! however many clients read it slowly, it is in memory once.
+//! Documents are kept compressed, and most are seldom requested. Another form of a document is made for the
+//! first response that needs it, shared with the responses that start while it is sent, and dropped with the
+//! last of them: it is in memory once, however many slow clients read it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 
-/// The documents that responses under way have, by what they are.
+/// The documents that current responses hold, by key.
 pub(super) struct InUse<K>(Mutex<HashMap<K, Slot>>);
 
-/// The place of a document. Who makes it has the lock.
+/// The slot of a document. Its lock is held while the document is made.
 type Slot = Arc<Mutex<Weak<Vec<u8>>>>;
 
 impl<K> Default for InUse<K> {
@@ -23,7 +23,7 @@ impl<K> Default for InUse<K> {
 }
 
 impl<K: Eq + Hash> InUse<K> {
-    /// The document of a key, which `make` makes if no response has it. Concurrent callers for the same one
+    /// The document of a key; `make` makes it if no response holds it. Concurrent callers for the same key
     /// wait while one of them makes it.
     pub(super) fn get<E>(&self, key: K, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Bytes, E> {
         let slot = self.slot(key);
@@ -39,7 +39,7 @@ impl<K: Eq + Hash> InUse<K> {
         Ok(Bytes::from_owner(Document(document)))
     }
 
-    /// The place of a key. Places that nobody uses are given up when there is a new one.
+    /// The slot of a key. Unused slots are removed when a new one is added.
     fn slot(&self, key: K) -> Slot {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(&key) {
@@ -50,7 +50,7 @@ impl<K: Eq + Hash> InUse<K> {
     }
 }
 
-/// Whether a response has the document. Nobody makes it: the place has no other owner.
+/// Whether a response holds the document of a slot that has no other owner, so that nobody is making it.
 fn is_in_use(slot: &Slot) -> bool {
     slot.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0
 }

@@ -37,8 +37,8 @@ impl Default for LargeWork {
 }
 
 impl LargeWork {
-    /// Runs a request on a thread that the event loop does without meanwhile. While the request waits for
-    /// something, such as an admission webhook, others run in its place.
+    /// Runs a request with `block_in_place`. While the request waits, for example for an admission webhook,
+    /// another request uses its permit.
     pub(super) async fn run<T>(&self, request: impl Future<Output = T>) -> T {
         let mut request = pin!(request);
         loop {
@@ -52,7 +52,7 @@ impl LargeWork {
         }
     }
 
-    /// Waits until objects can be encoded beside the event loop. The first of them has so many bytes.
+    /// Waits for a permit to encode objects beside the event loop. `first` is the size of the first object.
     pub(crate) async fn permit(&self, first: usize) -> Permit {
         Permit { _held: self.permits.clone().acquire_owned().await.ok(), allowance: first.max(BATCH) }
     }
@@ -77,12 +77,12 @@ impl Permit {
     }
 }
 
-/// Does something with so many bytes.
+/// Runs work on this many bytes: with `block_in_place` if they are large.
 pub(super) fn beside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes > LARGE { in_place(work) } else { work() }
 }
 
-/// Runs something on this thread, which the event loop does without meanwhile.
+/// Runs work on this thread with `block_in_place`, where the runtime allows it.
 fn in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::CurrentThread => work(),

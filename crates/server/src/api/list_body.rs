@@ -44,9 +44,9 @@ use item::{ItemEncoding, Rest, Source};
 
 /// The approximate size of a chunk.
 const CHUNK: usize = 64 * 1024;
-/// How many objects are measured in one step, or converted together.
+/// The number of objects that are measured in one step, or converted together.
 const MEASURED_PER_STEP: usize = 64;
-/// How many bytes of converted objects a list holds; more are converted while it is sent.
+/// The most bytes of converted objects that a list holds; more are converted while it is sent.
 const MOST_CONVERTED: usize = 128 << 20;
 
 /// The response to a list.
@@ -113,9 +113,9 @@ enum Step {
     Last(Bytes),
     /// No bytes yet.
     Again,
-    /// These objects have to be converted before they are written.
+    /// These objects have to be converted by a webhook before they are written.
     Convert(Vec<Arc<Entry>>),
-    /// The same, and those before are still to be written.
+    /// These objects have to be converted, and the ones before them are not written yet.
     ConvertAlso(Vec<Arc<Entry>>),
     /// The next step has to run beside the event loop; its first object has so many bytes.
     Large(usize),
@@ -135,7 +135,7 @@ struct Producer {
     converted: usize,
     /// The bytes of a large object that come next, after what is in the buffer.
     rest: Option<Bytes>,
-    /// How many bytes of the last chunk are neither in the cache nor in the buffer.
+    /// The number of bytes of the last chunk that are neither in the cache nor in the buffer.
     encoded: usize,
 }
 
@@ -150,7 +150,7 @@ enum State {
     /// Decoding the objects that are to be decoded and never were, so that an error can name those that
     /// cannot be.
     Checking { rest: cache::List, checked: Vec<Arc<Entry>>, unreadable: UnreadableObjects },
-    /// Converting the objects whose conversion waits; `next` is the first that is left.
+    /// Converting the objects that need a webhook; `next` is the first that is left.
     Converting { entries: Vec<Arc<Entry>>, next: usize },
     /// Reading the places of the objects, for a table whose rows are sorted.
     Sorting { rest: Remaining, keyed: Vec<(i64, Arc<Entry>)>, order: fn(&object::Map) -> i64 },
@@ -190,11 +190,11 @@ impl Producer {
         };
         let list = ListMeta { revision, token, remaining };
         let item = ItemEncoding::of(view.accept);
-        // The bytes of a custom object may have to be completed by its schema.
+        // A custom object may need the defaults of its current schema.
         let is_sent_as_stored =
-            matches!(item, ItemEncoding::Json) && view.is_canonical() && view.served.ty.custom.is_none();
+            matches!(item, ItemEncoding::Json) && view.is_canonical() && !view.served.is_custom();
         let state = match is_sent_as_stored {
-            // What is in an old version is rare, and decoded while it is sent.
+            // Objects in an old version are rare, and decoded while the list is sent.
             true => Self::checked(&view, &list, Remaining::Lazy(objects))?,
             false => State::Checking {
                 rest: objects,
@@ -215,7 +215,7 @@ impl Producer {
         })
     }
 
-    /// What comes first for objects that can be decoded.
+    /// The first state after the check that all objects can be decoded.
     fn checked(view: &View, list: &ListMeta, rest: Remaining) -> Result<State, Status> {
         Ok(match view.accept.format {
             Format::Protobuf | Format::Cbor => State::Measuring { rest, measured: Vec::new(), size: 0 },
@@ -242,8 +242,8 @@ impl Producer {
         Ok(State::Writing { rest, buffer, frame, any: false, long: None })
     }
 
-    /// About how many bytes it holds by itself: two chunks, what was converted or encoded, and a pointer for
-    /// each object.
+    /// The approximate number of bytes that the producer holds: two chunks, the converted and encoded
+    /// objects, and a pointer for each object.
     fn held(&self) -> usize {
         let objects = match &self.state {
             State::Converting { entries, .. } => entries.len(),
@@ -266,7 +266,7 @@ impl Producer {
         }
     }
 
-    /// Encodes at most as many bytes of objects as `allowance` says, which is lessened by them.
+    /// Encodes at most as many bytes of objects as `allowance` says, which is reduced by them.
     fn step_within(&mut self, allowance: &mut usize) -> Result<Step, Status> {
         let Self { view, item, list, ahead, rest: large_rest, encoded, .. } = self;
         match &mut self.state {
@@ -410,7 +410,7 @@ impl Producer {
     }
 }
 
-/// What comes next in a list.
+/// The next part of a list.
 enum Next {
     Object(Arc<Entry>),
     /// A group of objects, which have to be converted first.
@@ -438,8 +438,8 @@ impl Next {
     }
 }
 
-/// Takes the bytes of an object off what can be encoded. If they are too many, puts the object back for the
-/// next step.
+/// Subtracts the size of an object from the allowance. If it is too large, puts the object back for the next
+/// step.
 fn spend(allowance: &mut usize, entry: &Arc<Entry>, ahead: &mut VecDeque<Arc<Entry>>) -> Result<(), Step> {
     let bytes = entry.bytes().len();
     match allowance.checked_sub(bytes) {
@@ -466,9 +466,9 @@ struct ListBody {
     chunks: VecDeque<Bytes>,
     compressor: Option<Compressor>,
     large: LargeWork,
-    /// What the next step waits for: a conversion, or a permit.
+    /// The conversion or the permit that the next step waits for.
     waiting: Option<BoxFuture<'static, Result<Option<Permit>, Status>>>,
-    /// For what it holds.
+    /// The charge for the memory of the body.
     charge: Charge,
 }
 
@@ -526,7 +526,7 @@ impl ListBody {
                     return Ok(Some(Step::Last(compressed.into())));
                 }
                 Step::Again => {}
-                // The next step says the same again.
+                // The next step returns the same request for a permit.
                 Step::Large(_) | Step::Convert(_) if !compressed.is_empty() => break,
                 waits @ (Step::Large(_) | Step::Convert(_) | Step::ConvertAlso(_)) => {
                     return Ok(Some(waits));
@@ -565,7 +565,7 @@ impl http_body::Body for ListBody {
                     cx.waker().wake_by_ref();
                     Poll::Pending
                 }
-                // Everything that is held was written before the first that is not.
+                // The held objects are all written before the first object that is not held.
                 Ok(Some(Step::Convert(entries) | Step::ConvertAlso(entries))) => {
                     let view = this.producer.as_ref().map(|producer| producer.view.clone());
                     this.waiting = view.map(|view| -> BoxFuture<'static, _> {

@@ -19,8 +19,8 @@ pub(crate) use content_type::{BodyFormat, PatchType};
 
 use std::borrow::Cow;
 
-use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
 use schema::Status;
 
 use crate::Query;
@@ -110,7 +110,7 @@ pub(crate) enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// As in `apiVersion`.
+    /// The `apiVersion` of the kinds of this version.
     pub(crate) fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
@@ -137,20 +137,30 @@ pub(crate) enum ErrorFormat {
     IndentedJson,
 }
 
-/// What the client prefers for the response: the headers `Accept`, `Accept-Encoding` and `User-Agent`, and
-/// `pretty`.
+impl ErrorFormat {
+    /// JSON in one line, whatever the client accepts.
+    pub(crate) const JSON: Self = Self::Negotiated(Format::Json);
+}
+
+/// The preferences of the client for the response: the headers `Accept`, `Accept-Encoding` and `User-Agent`,
+/// and `pretty`.
 #[derive(Debug, Clone)]
-pub(crate) struct ClientPreferences<'a> {
-    accept: Cow<'a, str>,
+pub(crate) struct ClientPreferences {
+    accept: Option<HeaderValue>,
     pretty: bool,
     gzip: bool,
 }
 
-impl<'a> ClientPreferences<'a> {
+impl ClientPreferences {
     /// Reads headers and query.
-    pub(crate) fn of(headers: &'a HeaderMap, query: Query<'_>) -> Self {
+    pub(crate) fn of(headers: &HeaderMap, query: Query<'_>) -> Self {
         let gzip = text(headers, ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip");
-        Self { accept: text(headers, ACCEPT), pretty: is_pretty(headers, query), gzip }
+        Self { accept: headers.get(ACCEPT).cloned(), pretty: is_pretty(headers, query), gzip }
+    }
+
+    /// The header `Accept`; empty if it is missing.
+    fn accept(&self) -> Cow<'_, str> {
+        lossy(self.accept.as_ref())
     }
 
     /// Whether the client accepts gzip.
@@ -161,7 +171,11 @@ impl<'a> ClientPreferences<'a> {
 
 /// The first value of a header.
 fn text(headers: &HeaderMap, name: HeaderName) -> Cow<'_, str> {
-    headers.get(name).map_or(Cow::Borrowed(""), |value| String::from_utf8_lossy(value.as_bytes()))
+    lossy(headers.get(name))
+}
+
+fn lossy(value: Option<&HeaderValue>) -> Cow<'_, str> {
+    value.map_or(Cow::Borrowed(""), |value| String::from_utf8_lossy(value.as_bytes()))
 }
 
 /// Whether JSON is indented: by the parameter `pretty`, otherwise for the user agents of interactive tools.
@@ -193,22 +207,23 @@ impl Negotiator {
     /// The format of a response with objects: 406 if the server supports nothing that the client accepts.
     pub(crate) fn accept(
         self,
-        preferences: &ClientPreferences<'_>,
+        preferences: &ClientPreferences,
         allowed: AllowedTransforms,
     ) -> Result<Accept, Status> {
         self.choose(preferences, allowed).ok_or_else(|| self.not_acceptable())
     }
 
     /// The format of a response that cannot be transformed, such as discovery.
-    pub(crate) fn accept_plain(self, preferences: &ClientPreferences<'_>) -> Result<Format, Status> {
+    pub(crate) fn accept_plain(self, preferences: &ClientPreferences) -> Result<Format, Status> {
         self.choose(preferences, AllowedTransforms::None)
             .map(|accept| accept.format)
             .ok_or_else(|| self.not_acceptable())
     }
 
     /// The format of aggregated discovery, if the client accepts that.
-    pub(crate) fn accept_aggregated(self, preferences: &ClientPreferences<'_>) -> Option<Format> {
-        let clauses = accept::clauses(&preferences.accept);
+    pub(crate) fn accept_aggregated(self, preferences: &ClientPreferences) -> Option<Format> {
+        let accept = preferences.accept();
+        let clauses = accept::clauses(&accept);
         let mut choices =
             clauses.iter().flat_map(|clause| self.formats().iter().map(move |format| (clause, *format)));
         choices.find_map(|(clause, format)| {
@@ -217,18 +232,19 @@ impl Negotiator {
         })
     }
 
-    /// What an error is written as.
-    pub(crate) fn error_format(self, preferences: &ClientPreferences<'_>) -> ErrorFormat {
+    /// The format of errors.
+    pub(crate) fn error_format(self, preferences: &ClientPreferences) -> ErrorFormat {
         let chosen = self.choose(preferences, AllowedTransforms::None);
         chosen.map_or(ErrorFormat::IndentedJson, |accept| ErrorFormat::Negotiated(accept.format))
     }
 
-    fn choose(self, preferences: &ClientPreferences<'_>, allowed: AllowedTransforms) -> Option<Accept> {
-        if preferences.accept.is_empty() {
+    fn choose(self, preferences: &ClientPreferences, allowed: AllowedTransforms) -> Option<Accept> {
+        let accept = preferences.accept();
+        if accept.is_empty() {
             let format = if preferences.pretty { Format::Pretty } else { Format::Json };
             return Some(Accept { format, transform: None });
         }
-        let clauses = accept::clauses(&preferences.accept);
+        let clauses = accept::clauses(&accept);
         let mut choices =
             clauses.iter().flat_map(|clause| self.formats().iter().map(move |format| (clause, *format)));
         let chosen = choices.find_map(|(clause, format)| {

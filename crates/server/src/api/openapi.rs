@@ -1,7 +1,7 @@
 //! The OpenAPI documents, and their responses: with ETags, byte ranges and compression.
 //!
-//! They are computed on their first use, and kept compressed; OpenAPI v2 in parts, so that a custom kind more
-//! costs its own. Responses at the same time share what is sent ([`super::in_use`]).
+//! The documents are computed on their first use, and kept compressed; OpenAPI v2 in parts, so that a further
+//! custom kind costs only its own part. Concurrent responses share the encoded document ([`super::in_use`]).
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -25,7 +25,7 @@ use super::discovery::DocumentForm;
 use super::in_use::InUse;
 use super::negotiate::{self, JSON};
 use super::{Api, discovery};
-use crate::{Body, Error, Request, Response};
+use crate::{Body, Error, Request, Response, date};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
@@ -36,13 +36,13 @@ const IMMUTABLE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The OpenAPI v2 document in one encoding.
 pub(super) struct V2 {
-    /// Its parts, compressed. They are put together for each response.
+    /// The compressed parts. They are joined for each response.
     parts: Vec<Arc<DocumentPart>>,
     encoding: Encoding,
     made: Made,
 }
 
-/// What is said of a document beside its content: the same for all encodings.
+/// The ETag and the modification time of a document, for all its encodings.
 #[derive(Clone)]
 pub(super) struct Made {
     etag: String,
@@ -101,13 +101,13 @@ impl V2 {
     }
 }
 
-/// A document that could be made.
+/// The document of a `make` that cannot fail.
 fn made(document: Result<Bytes, Infallible>) -> Bytes {
     document.unwrap_or_else(|never| match never {})
 }
 
 impl Made {
-    /// Of the document with these parts, now.
+    /// The metadata of a document with these parts that is made now.
     pub(super) fn now(parts: &[Arc<DocumentPart>]) -> Self {
         Self { etag: openapi::v2::etag(parts), at: Time::now() }
     }
@@ -132,7 +132,7 @@ impl Api {
         let index = discovery::blocking(move || documents.v3_index(&catalog)).await?;
         let mut response = part(request, (*index).clone());
         set(&mut response, CONTENT_TYPE, "text/plain; charset=utf-8");
-        set_text(&mut response, LAST_MODIFIED, &http_date(Time::now(), "GMT"));
+        set_text(&mut response, LAST_MODIFIED, &date::format(Time::now(), "GMT"));
         Ok(response)
     }
 
@@ -145,7 +145,7 @@ impl Api {
     ) -> Result<Response, Error> {
         let (documents, at) = (self.documents.clone(), path.to_owned());
         let Some(v3) = discovery::blocking(move || documents.v3(&catalog, &at)).await? else {
-            return Ok(bare(StatusCode::NOT_FOUND));
+            return Err(Error::UnknownDocument);
         };
         let kept = &v3.document;
         let accept = request.header(ACCEPT);
@@ -156,9 +156,7 @@ impl Api {
         let encodings = [(JSON, JSON), (V3_PROTOBUF, V3_PROTOBUF), (V3_PROTOBUF_OLD, V3_PROTOBUF)];
         let chosen = ranges.iter().find_map(|range| encodings.iter().find(|(name, _)| range.takes(name)));
         let Some((_, media_type)) = chosen else {
-            let mut response = bare(StatusCode::NOT_ACCEPTABLE);
-            set(&mut response, VARY, "Accept");
-            return Ok(response);
+            return Err(Error::UnacceptableDocument(&["Accept"]));
         };
         let hash = request.query().values("hash").next();
         let hash = hash.as_deref().filter(|hash| !hash.is_empty());
@@ -187,7 +185,7 @@ impl Api {
         if hash.is_some() {
             set(&mut response, CACHE_CONTROL, "public, immutable");
             let end = Time::now().checked_add(IMMUTABLE).unwrap_or_else(Time::now);
-            set_text(&mut response, EXPIRES, &http_date(end, "UTC"));
+            set_text(&mut response, EXPIRES, &date::format(end, "UTC"));
         }
         Ok(response)
     }
@@ -206,33 +204,31 @@ impl Api {
         ];
         let ranges = negotiate::ranges(if accept.is_empty() { "*/*" } else { accept });
         let chosen = ranges.iter().find_map(|range| encodings.iter().find(|(name, ..)| range.takes(name)));
-        let mut response = match chosen {
-            None => bare(StatusCode::NOT_ACCEPTABLE),
-            Some((_, media_type, encoding)) => {
-                let (documents, encoding) = (self.documents.clone(), *encoding);
-                let wants_gzip = takes_gzip(request) && request.header(RANGE).is_empty();
-                let known = request.header(IF_NONE_MATCH).to_owned();
-                let (made, body) = discovery::blocking(move || {
-                    let v2 = documents.v2(&catalog, encoding);
-                    let body = match contains_etag(&known, &quoted(&v2.made.etag)) {
-                        true => Bytes::new(),
-                        false if wants_gzip => v2.gzip(&documents.in_use),
-                        false => v2.plain(&documents.in_use),
-                    };
-                    (v2.made.clone(), body)
-                })
-                .await?;
-                tagged(request, &made.etag, media_type, made.at, || {
-                    if !wants_gzip {
-                        return part(request, body);
-                    }
-                    let mut response = Response::new(Body::shared(body));
-                    set(&mut response, CONTENT_ENCODING, "gzip");
-                    set(&mut response, ACCEPT_RANGES, "bytes");
-                    response
-                })
-            }
+        let Some((_, media_type, encoding)) = chosen else {
+            return Err(Error::UnacceptableDocument(&["Accept-Encoding", "Accept"]));
         };
+        let (documents, encoding) = (self.documents.clone(), *encoding);
+        let wants_gzip = takes_gzip(request) && request.header(RANGE).is_empty();
+        let known = request.header(IF_NONE_MATCH).to_owned();
+        let (made, body) = discovery::blocking(move || {
+            let v2 = documents.v2(&catalog, encoding);
+            let body = match contains_etag(&known, &quoted(&v2.made.etag)) {
+                true => Bytes::new(),
+                false if wants_gzip => v2.gzip(&documents.in_use),
+                false => v2.plain(&documents.in_use),
+            };
+            (v2.made.clone(), body)
+        })
+        .await?;
+        let mut response = tagged(request, &made.etag, media_type, made.at, || {
+            if !wants_gzip {
+                return part(request, body);
+            }
+            let mut response = Response::new(Body::shared(body));
+            set(&mut response, CONTENT_ENCODING, "gzip");
+            set(&mut response, ACCEPT_RANGES, "bytes");
+            response
+        });
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
         Ok(response)
@@ -253,7 +249,7 @@ fn tagged(
     } else {
         let mut response = whole();
         set(&mut response, CONTENT_TYPE, media_type);
-        set_text(&mut response, LAST_MODIFIED, &http_date(made, "GMT"));
+        set_text(&mut response, LAST_MODIFIED, &date::format(made, "GMT"));
         response
     };
     set_text(&mut response, ETAG, &etag);
@@ -335,26 +331,6 @@ fn takes_gzip(request: &Request) -> bool {
     })
 }
 
-/// A time in the date format of HTTP.
-fn http_date(time: Time, zone: &str) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let text = time.text();
-    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-    let day = usize::try_from(time.unix().div_euclid(86_400).rem_euclid(7)).unwrap_or_default();
-    let month = part(5, 7).parse::<usize>().unwrap_or_default().saturating_sub(1);
-    let named = |names: &[&'static str], at: usize| names.get(at).copied().unwrap_or_default();
-    format!(
-        "{}, {} {} {} {} {zone}",
-        named(&DAYS, day),
-        part(8, 10),
-        named(&MONTHS, month),
-        part(0, 4),
-        part(11, 19)
-    )
-}
-
 fn bare(code: StatusCode) -> Response {
     let mut response = Response::new(Body::Empty);
     *response.status_mut() = code;
@@ -398,9 +374,9 @@ mod tests {
     #[test]
     fn times_have_the_date_format_of_http() {
         let time: Time = "2027-11-15T12:01:13Z".parse().unwrap();
-        assert_eq!(http_date(time, "GMT"), "Mon, 15 Nov 2027 12:01:13 GMT");
+        assert_eq!(date::format(time, "GMT"), "Mon, 15 Nov 2027 12:01:13 GMT");
         assert_eq!(
-            http_date("1970-01-01T00:00:00Z".parse().unwrap(), "UTC"),
+            date::format("1970-01-01T00:00:00Z".parse().unwrap(), "UTC"),
             "Thu, 01 Jan 1970 00:00:00 UTC"
         );
     }

@@ -16,7 +16,7 @@ mod unstored;
 pub(crate) mod wire;
 
 pub(crate) use converted::Converted;
-pub(crate) use status::status_response;
+pub(crate) use status::status_body;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Include {
     }
 }
 
-/// How the objects of a kind are encoded for one request.
+/// The encoding of the objects of a kind for one request.
 #[derive(Clone)]
 pub(crate) struct View {
     /// The kind, in the requested version.
@@ -80,11 +80,11 @@ pub(crate) struct View {
     pub(crate) include: Include,
     /// The time of the request, for ages.
     pub(crate) now: MicroTime,
-    /// Objects that were converted ahead; `None` for a kind whose conversion does not wait.
+    /// Objects that were converted ahead; `None` for a kind that needs no conversion webhook.
     pub(crate) converted: Option<Converted>,
-    /// Where large objects are encoded.
+    /// The permits to encode large objects.
     pub(crate) large: LargeWork,
-    /// Whose responses they are.
+    /// The payer of the response's memory.
     pub(crate) payer: Payer,
 }
 
@@ -228,7 +228,7 @@ impl View {
         }
     }
 
-    /// An answer whose object can be sent: converted, if that waits.
+    /// Converts the object of a response if that needs a webhook.
     pub(crate) async fn ready(&self, content: Content) -> Result<Content, Status> {
         match content {
             Content::Entry(entry) => {
@@ -331,14 +331,14 @@ pub(crate) fn protobuf_meta(metadata: &Value) -> Result<Bytes, Status> {
     Ok(out.into())
 }
 
-/// Indented JSON: for what the server itself has made.
+/// Indented JSON, for documents of the server, whose size is bounded.
 pub(crate) fn indented(text: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(text.len() * 2);
     json::indent(text, &mut out);
     out.into()
 }
 
-/// JSON as YAML: for what the server itself has made.
+/// JSON as YAML, for documents of the server, whose size is bounded.
 pub(crate) fn to_yaml(text: &[u8]) -> Result<Bytes, Status> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 4);
     let text = String::from_utf8_lossy(text);

@@ -1,4 +1,4 @@
-//! What a request asks for: its [`RequestInfo`].
+//! [`RequestInfo`]: the resource or path, and the verb, of a request.
 //!
 //! [`RequestInfo::parse`] reads method, path and query once per request. Authorization, routing, dispatch and
 //! deadlines use its result. It reads a path as the reference does: the whole path is decoded first and split
@@ -13,8 +13,9 @@ use kinds::Verb as KindVerb;
 use object::{field_selector, label, name};
 
 use crate::Query;
+use crate::query::hex;
 
-/// What a request asks for, in the terms of the reference's `RequestInfo`.
+/// The resource or path, and the verb, of a request: the `RequestInfo` of the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RequestInfo<'a> {
     /// Whether the path is that of a resource. If not, only `path` and `verb` are set.
@@ -47,14 +48,14 @@ pub(crate) struct RequestInfo<'a> {
     /// The path starts with more than one slash, or its group is empty. Authorization accepts such a path,
     /// but no route matches it: 404 in plain text.
     pub(crate) is_unroutable: bool,
-    /// What the selectors of a list, watch or deletecollection require.
+    /// The requirements of the selectors of a list, watch or deletecollection.
     pub(crate) selectors: Option<Box<auth::Selectors>>,
 }
 
 /// The prefix between a version and a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefix {
-    /// None.
+    /// No prefix.
     None,
     /// `watch`: the deprecated watch paths.
     Watch,
@@ -69,7 +70,7 @@ pub(crate) enum Verb {
     Resource(KindVerb),
     /// The verb of the deprecated `proxy` paths.
     Proxy,
-    /// None: the method has no verb for resources.
+    /// No verb: the method has none for resources.
     None,
     /// The method in lower case, for a path outside of the resources; empty for a method that HTTP does not
     /// define.
@@ -88,8 +89,7 @@ impl Verb {
     }
 }
 
-/// A path that ends with a prefix (`watch`, `proxy`). The reference answers 500 in plain text with
-/// [`incomplete`].
+/// A path that ends with a prefix (`watch`, `proxy`): `Error::IncompletePath`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IncompletePath;
 
@@ -108,17 +108,6 @@ pub(crate) fn decode(raw: &str) -> Option<Cow<'_, str>> {
         });
     }
     Some(Cow::Owned(String::from_utf8_lossy(&out).into_owned()))
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
-}
-
-/// The reason of the 500 for a path that ends with a prefix. It contains the URI as the client wrote it, with
-/// its query.
-pub(crate) fn incomplete(uri: &http::Uri) -> String {
-    let written = uri.path_and_query().map_or("/", |written| written.as_str());
-    format!("failed to create RequestInfo: unable to determine kind and namespace from url, {written}")
 }
 
 impl<'a> RequestInfo<'a> {
@@ -244,7 +233,7 @@ pub(crate) fn non_resource_verb(method: &Method) -> &'static str {
     }
 }
 
-/// What the selectors of a list, watch or deletecollection require; none if it has none.
+/// The requirements of the selectors of a list, watch or deletecollection; `None` without selectors.
 fn selectors(verb: Verb, query: Query<'_>) -> Option<Box<auth::Selectors>> {
     let Verb::Resource(KindVerb::List | KindVerb::Watch | KindVerb::DeleteCollection) = verb else {
         return None;
@@ -268,7 +257,7 @@ fn selectors(verb: Verb, query: Query<'_>) -> Option<Box<auth::Selectors>> {
     Some(Box::new(selectors))
 }
 
-/// What `next_segment` leaves after the last segment. Empty text is one empty segment.
+/// The rest after the last segment. Empty text is one empty segment.
 const END: &str = "/";
 
 /// Removes the first segment from `rest` and returns it.

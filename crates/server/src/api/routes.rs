@@ -1,8 +1,9 @@
 //! Finds the route of a request: the kind and subresource of its path, if they have its method.
 //!
 //! The reference has a table of routes for built-in kinds, and none for custom kinds: there the verb of the
-//! request decides, whatever else the path says. So a PUT of a collection lacks a name, a POST of an object
-//! is that of its body, a HEAD is a GET, and what follows a subresource is not looked at.
+//! request decides, whatever else is in the path. So a PUT of a collection is refused for its missing name, a
+//! POST to an object's path creates the object in its body, a HEAD is a GET, and the path after a subresource
+//! is ignored.
 
 use std::sync::Arc;
 
@@ -36,13 +37,13 @@ pub(crate) fn find<'a>(
     if info.is_unroutable || !catalog.serves_group(info.api_group) {
         return Err(Error::UnknownPath);
     }
-    // What no definition has is no path. A group that is built in knows what it does not have.
+    // An unknown resource is a `Status` in a built-in group, and an unknown path in any other group.
     let missing = || match kinds::all().any(|kind| kind.group == info.api_group) {
         true => unknown(),
         false => Error::UnknownPath,
     };
     let served = catalog.find(info.api_group, info.api_version, info.resource);
-    if let Some(served) = served.filter(|served| served.ty.custom.is_some()) {
+    if let Some(served) = served.filter(|served| served.is_custom()) {
         return custom(served, info);
     }
     if info.prefix == Prefix::Proxy {
@@ -88,7 +89,7 @@ pub(crate) fn find<'a>(
     Ok(Route { served, subresource, produces, refused: None })
 }
 
-/// The route of a path of a custom kind. Its verb decides.
+/// The route of a custom kind, by the verb of the request.
 fn custom<'a>(served: &'a Arc<Served>, info: &RequestInfo<'_>) -> Result<Route<'a>, Error> {
     let has_namespace = info.namespace.is_some_and(|namespace| !namespace.is_empty());
     let is_across_namespaces = matches!(info.verb, Verb::Resource(KindVerb::List | KindVerb::Watch));
@@ -155,6 +156,7 @@ fn has_method(verb: KindVerb, method: &Method) -> bool {
 mod tests {
     use super::*;
     use crate::Query;
+    use crate::api::negotiate::ErrorFormat;
     use crate::api::testing::Fixture;
 
     async fn code(method: Method, path: &str) -> u16 {
@@ -163,7 +165,7 @@ mod tests {
         assert!(info.is_resource_request, "{path}");
         match find(&fixture.registry.catalog(), &info, &method) {
             Ok(_) => 200,
-            Err(error) => error.into_response().status().as_u16(),
+            Err(error) => error.into_response(ErrorFormat::JSON).status().as_u16(),
         }
     }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
+use super::negotiate::ErrorFormat;
 use super::testing::{Fixture, body};
 use super::{Api, ApiConfig, Backends, KubeletClient};
 use crate::{Handler as _, Lifecycle, Peer, Request};
@@ -71,7 +72,7 @@ impl Server {
         request.head.extensions.insert(caller().await);
         let response = match self.0.handle(request).await {
             Ok(response) => response,
-            Err(error) => error.into_response(),
+            Err(error) => error.into_response(ErrorFormat::JSON),
         };
         let (code, headers) = (response.status().as_u16(), response.headers().clone());
         Answer { code, headers, body: body(response).await }

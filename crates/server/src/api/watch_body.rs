@@ -41,7 +41,7 @@ use event::Events;
 /// The approximate size of a chunk.
 const CHUNK: usize = 64 * 1024;
 
-/// How long after its timeout a watch ends whose client does not read: the body is not polled then.
+/// The time after its timeout at which a watch ends whose client does not read: its body is not polled.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// When a watch ends without an error.
@@ -104,7 +104,7 @@ enum Next {
     End,
 }
 
-/// How long before the timeout the client gets a bookmark.
+/// The time before the timeout at which the client gets a bookmark.
 const BEFORE_END: Duration = Duration::from_secs(2);
 
 async fn run(mut watcher: Watcher, mut events: Events, until: EndConditions, slot: Arc<Slot>) {
@@ -240,7 +240,7 @@ enum Filled {
 }
 
 /// Encodes events up to the end of a chunk, and at most as many bytes of objects as `allowance` says, which
-/// is lessened by them.
+/// is reduced by them.
 fn fill<'b>(
     items: &mut Peekable<impl Iterator<Item = Item<'b>>>,
     events: &mut Events,

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 
 use super::*;
+use crate::api::negotiate::ErrorFormat;
 
 fn checks(broken: &'static [&'static str]) -> Checks {
     let mut checks = Checks::new();
@@ -22,6 +23,7 @@ async fn ask_as(checks: &Checks, uri: &'static str, audience: Audience) -> (u16,
     let uri: http::Uri = uri.parse().unwrap();
     let Some(target) = checks.find(uri.path()) else { return (0, String::new(), false) };
     let response = checks.answer(target, Query::new(uri.query().unwrap_or_default()), audience).await;
+    let response = response.unwrap_or_else(|error| error.into_response(ErrorFormat::JSON));
     assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
     let status = response.status().as_u16();
     let nosniff = response.headers().contains_key("x-content-type-options");

@@ -1,4 +1,4 @@
-//! The log of a container: what the kubelet sends, as it sends it.
+//! The log of a container, streamed from the kubelet.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,6 @@ use tokio::time::timeout;
 use super::upgrade::accepted;
 use super::{OPENING, Place, empty, failed, switched_unasked, uri};
 use crate::api::Api;
-use crate::error::plain_text;
 use crate::takeover::{Taken, Takeover};
 use crate::{Error, Request, Response, Status};
 
@@ -27,7 +26,7 @@ const MOST_ERROR: usize = 50_000;
 const PROTOCOLS: [(&str, bool); 3] = [("", false), ("binary.k8s.io", false), ("base64.binary.k8s.io", true)];
 
 impl Api {
-    /// Sends the log.
+    /// Answers with the log.
     pub(super) async fn log(
         &self,
         request: &Request,
@@ -51,7 +50,7 @@ impl Api {
             return Err(refusal(status, answer.into_body(), pod).await.into());
         }
         if websocket::is_request(request.headers()) {
-            return Ok(over_websocket(request, answer.into_body()));
+            return over_websocket(request, answer.into_body());
         }
         let mut response = self.streamed(answer.into_body());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
@@ -59,7 +58,7 @@ impl Api {
     }
 }
 
-/// What a client learns of an error of a kubelet.
+/// The status for an error of a kubelet.
 async fn refusal(status: StatusCode, body: Incoming, pod: &str) -> Status {
     let text = match timeout(OPENING, Limited::new(body, MOST_ERROR).collect()).await {
         Ok(Ok(body)) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
@@ -105,7 +104,7 @@ async fn refusal(status: StatusCode, body: Incoming, pod: &str) -> Status {
 }
 
 /// Sends the log as messages of a WebSocket.
-fn over_websocket(request: &Request, log: Incoming) -> Response {
+fn over_websocket(request: &Request, log: Incoming) -> Result<Response, Error> {
     let mut offered = websocket::protocols(request.headers()).peekable();
     let known = |protocol: &str| PROTOCOLS.into_iter().find(|(name, _)| *name == protocol);
     let chosen = match offered.peek() {
@@ -113,17 +112,15 @@ fn over_websocket(request: &Request, log: Incoming) -> Response {
         Some(_) => offered.find_map(known),
     };
     let Some((protocol, is_encoded)) = chosen else {
-        return plain_text(StatusCode::FORBIDDEN, "requested protocol(s) are not supported\n");
+        return Err(Error::UnsupportedProtocol);
     };
-    let Some(mut response) = accepted(request.headers(), protocol) else {
-        return plain_text(StatusCode::BAD_REQUEST, "Bad Request\n");
-    };
+    let mut response = accepted(request.headers(), protocol)?;
     response.extensions_mut().insert(Takeover::new(move |client| async move {
         if let Err(error) = send_messages(client, log, is_encoded).await {
             ::log::debug!(error:%; "a log over a WebSocket ended in the middle");
         }
     }));
-    response
+    Ok(response)
 }
 
 async fn send_messages(client: Taken, mut log: Incoming, is_encoded: bool) -> Result<(), Error> {
@@ -144,10 +141,10 @@ async fn send_messages(client: Taken, mut log: Incoming, is_encoded: bool) -> Re
         to.write_all(&websocket::normal_close()).await?;
         to.shutdown().await
     };
-    // What a client says means nothing; its end does.
+    // Data from the client is ignored; the end of its stream ends the log.
     let gone = async {
-        let mut said = [0; 1 << 10];
-        while from.read(&mut said).await.is_ok_and(|read| read > 0) {}
+        let mut ignored = [0; 1 << 10];
+        while from.read(&mut ignored).await.is_ok_and(|read| read > 0) {}
     };
     tokio::select! {
         outcome = send => outcome.map_err(|error| Error::Internal(error.to_string())),

@@ -1,5 +1,5 @@
-//! HTTP through a proxy: a request goes on to its target, and the response comes back, without the headers
-//! that are about one connection. Links that lead to the target lead through the proxy afterwards.
+//! HTTP through a proxy: the request is forwarded to its target, and the response to the client, both without
+//! hop-by-hop headers. Links to the target are rewritten to lead through the proxy.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -27,7 +27,7 @@ use crate::{Body, Error, Lifecycle, Phase, Request, RequestBody, Response, Statu
 pub(super) const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-/// Headers that are about one connection.
+/// Hop-by-hop headers.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("proxy-connection"),
@@ -41,7 +41,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 ];
 
 impl Api {
-    /// Hands a request on. `path` is the decoded path of the request.
+    /// Forwards a request. `path` is the decoded path of the request.
     pub(super) async fn proxy(
         &self,
         request: &mut Request,
@@ -73,7 +73,7 @@ impl Api {
             self.backends.send(location, handed, place).await.map_err(|why| {
                 Status::service_unavailable(format!("error trying to reach service: {why}"))
             })?;
-        // Nothing was asked for: what asks for an upgrade is about one connection, and was left out.
+        // The forwarded request asks for no upgrade: those headers are hop-by-hop, and were removed.
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(switched_unasked(&HeaderMap::new(), answer.headers()).into());
         }
@@ -111,7 +111,7 @@ impl Api {
         response
     }
 
-    /// A response whose body is what another server sends, until this server stops.
+    /// A response whose body is streamed from a backend, until this server stops.
     pub(super) fn streamed(&self, body: Incoming) -> Response {
         self.streamed_with(body, None)
     }
@@ -130,7 +130,7 @@ async fn stopping(lifecycle: Lifecycle) {
     lifecycle.reached(Phase::Draining).await;
 }
 
-/// A client that asks for the root of a target without a slash is told to ask with one, so that relative
+/// Redirects a request for the root of a target without a slash to the path with the slash, so that relative
 /// links work.
 fn redirect_to_root(path: &str, query: &str) -> Response {
     let query = if query.is_empty() { String::new() } else { format!("?{query}") };
@@ -152,9 +152,9 @@ fn forwarded_headers(request: &Request) -> HeaderMap {
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    // The length is that of the body.
+    // hyper sets the length from the body.
     headers.remove(CONTENT_LENGTH);
-    // The client was told to go on when its body was first read.
+    // hyper answers `Expect: 100-continue` itself when the body is first read.
     headers.remove(EXPECT);
     if !headers.contains_key(HOST)
         && let Some(authority) = request.uri().authority()
@@ -194,7 +194,7 @@ fn is_html(headers: &HeaderMap) -> bool {
     written.split(';').next().unwrap_or_default().trim() == "text/html"
 }
 
-/// What another server sends.
+/// A body that is streamed from a backend.
 struct Streamed {
     body: Incoming,
     /// Changes the links of a page.

@@ -1,4 +1,5 @@
-//! Links of what is proxied to: they lead to the root of their server, and have to lead through the proxy.
+//! Rewrites the links in proxied pages, which are relative to the root of their server, so that they lead
+//! through the proxy.
 
 use http::header::HOST;
 use registry::Location;
@@ -6,7 +7,7 @@ use registry::Location;
 use super::escaped;
 use crate::Request;
 
-/// The longest tag whose links are changed. A longer one is handed on as it is.
+/// The longest tag whose links are rewritten. A longer one is sent as it is.
 const LONGEST_TAG: usize = 64 << 10;
 
 /// The elements with links, and the attributes that these are in.
@@ -41,7 +42,7 @@ const LINKS: &[(&str, &[&str])] = &[
 /// Elements whose content has no tags.
 const RAW: [&str; 8] = ["script", "style", "textarea", "title", "iframe", "noembed", "noframes", "xmp"];
 
-/// Where links lead, before and after.
+/// The mapping of links from the target to the proxy.
 #[derive(Clone, Debug)]
 pub(super) struct Links {
     /// The path of the proxy, which comes before that of the target; encoded.
@@ -73,8 +74,7 @@ impl Links {
         }
     }
 
-    /// A link, so that it leads through the proxy if it leads to the target. Links that are relative stay as
-    /// they are.
+    /// Rewrites a link to the target so that it leads through the proxy. Relative links stay as they are.
     pub(super) fn rewrite(&self, link: &str) -> String {
         let (origin, rest) = split_origin(link);
         let host = origin.rsplit_once("//").map_or("", |(_, host)| host);
@@ -105,11 +105,11 @@ fn split_origin(link: &str) -> (&str, &str) {
     link.split_at_checked(end).unwrap_or((link, ""))
 }
 
-/// Changes the links of a page while it is sent. Everything else stays byte for byte.
+/// Rewrites the links of a page while it is sent. All other bytes stay as they are.
 #[derive(Debug)]
 pub(super) struct Html {
     links: Links,
-    /// What waits for the end of its tag.
+    /// An incomplete tag.
     waiting: Vec<u8>,
     /// The element that the text is in, if its content has no tags.
     raw: Option<&'static str>,
@@ -143,7 +143,7 @@ impl Html {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Hands on some of `text`; returns how much of it, or none if more is needed.
+    /// Writes some of `text`; returns how much of it, or `None` if more input is needed.
     fn step(&mut self, text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         if let Some(name) = self.raw {
             let end = find_end_of(text, name);
@@ -179,7 +179,7 @@ impl Html {
         }
     }
 
-    /// Hands on a tag with its links changed; returns its name.
+    /// Writes a tag with its links rewritten; returns its name.
     fn tag<'a>(&self, tag: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
         let is_name = |byte: &u8| !byte.is_ascii_whitespace() && !matches!(byte, b'/' | b'>' | b'=');
         let name_end = 1 + tag.iter().skip(1).take_while(|byte| is_name(byte)).count();

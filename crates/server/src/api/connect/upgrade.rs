@@ -1,5 +1,4 @@
-//! Upgrades: a connection of a client that stops being HTTP, and the connection to the backend that it is
-//! continued by.
+//! Upgrades: the connection of a client that stops being HTTP, and its connection to the backend.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
@@ -24,7 +23,6 @@ use tokio::time::timeout;
 use super::proxy::add_forwarded_for;
 use super::{Backends, OPENING, Place, empty, failed, switched_unasked, uri};
 use crate::api::Api;
-use crate::error::plain_text;
 use crate::takeover::{Taken, Takeover};
 use crate::{Body, Error, Request, Response, Status};
 use std::sync::Arc;
@@ -39,7 +37,7 @@ const OWN_SUFFIX: &str = ".k8s.io";
 const MOST_ERROR: usize = 64 << 10;
 
 impl Api {
-    /// Answers a request for a command or for ports of a pod.
+    /// Answers exec, attach and port-forward requests.
     pub(super) async fn stream(
         &self,
         request: &mut Request,
@@ -55,7 +53,7 @@ impl Api {
             return self.tunnel(request, &location, place).await;
         }
         if connect != Connect::PortForward && offers(|protocol| protocol == remote_command::PROTOCOL) {
-            return Ok(translate(headers, self.backends.clone(), location, place));
+            return translate(headers, self.backends.clone(), location, place);
         }
         if !websocket::is_upgrade(headers) {
             return Err(Status::bad_request("Upgrade request required").into());
@@ -63,7 +61,7 @@ impl Api {
         self.upgrade(request, &location, place).await
     }
 
-    /// Hands an upgrade on, and then bytes in both directions.
+    /// Forwards an upgrade to the backend, and then copies bytes in both directions.
     pub(super) async fn upgrade(
         &self,
         request: &Request,
@@ -73,7 +71,7 @@ impl Api {
         let mut headers = request.headers().clone();
         add_forwarded_for(&mut headers, request.peer.address.ip());
         let answer = ask(&self.backends, location, request.method().clone(), headers, place).await?;
-        let Answer { response, upgrade } = answer;
+        let UpgradeResponse { response, upgrade } = answer;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return refused(self, response);
         }
@@ -107,22 +105,19 @@ impl Api {
             }
         }
         add_forwarded_for(&mut headers, request.peer.address.ip());
-        let Answer { response, upgrade } =
+        let UpgradeResponse { response, upgrade } =
             ask(&self.backends, location, Method::POST, headers, place).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return refused(self, response);
         }
         if !is_spdy(response.headers()) {
-            let why = "unable to upgrade: missing upgrade headers in response\n";
-            return Ok(plain_text(StatusCode::INTERNAL_SERVER_ERROR, why));
+            return Err(Error::MissingUpgradeHeaders);
         }
         let chosen = match text(response.headers(), &PROTOCOL_VERSION).trim() {
             "" => String::new(),
             chosen => format!("{TUNNEL_PREFIX}{chosen}"),
         };
-        let Some(mut switched) = accepted(request.headers(), &chosen) else {
-            return Ok(plain_text(StatusCode::BAD_REQUEST, "Bad Request\n"));
-        };
+        let mut switched = accepted(request.headers(), &chosen)?;
         switched.extensions_mut().insert(Takeover::new(move |client| async move {
             let Some(backend) = upgraded(upgrade).await else { return };
             if let Err(error) = streams::tunnel::run(client, backend).await {
@@ -133,20 +128,20 @@ impl Api {
     }
 }
 
-/// The answer of a backend to an upgrade.
-struct Answer {
+/// The response of a backend to an upgrade request.
+struct UpgradeResponse {
     response: http::Response<Incoming>,
     upgrade: OnUpgrade,
 }
 
-/// Asks a backend for an upgrade. Any answer but that and an error is an error itself.
+/// Sends an upgrade request to a backend. A status code below 400 other than 101 is an error.
 async fn ask(
     backends: &Backends,
     location: &Location,
     method: Method,
     mut headers: HeaderMap,
     place: Place,
-) -> Result<Answer, Status> {
+) -> Result<UpgradeResponse, Status> {
     headers.remove(CONTENT_LENGTH);
     headers.remove(TRANSFER_ENCODING);
     let mut asked = http::Request::new(empty());
@@ -161,7 +156,7 @@ async fn ask(
         return Err(failed(&format!("invalid upgrade response: status code {}", status.as_u16())));
     }
     let upgrade = hyper::upgrade::on(&mut response);
-    Ok(Answer { response, upgrade })
+    Ok(UpgradeResponse { response, upgrade })
 }
 
 /// 504 for a backend that does not agree to an upgrade in time.
@@ -170,7 +165,7 @@ fn unanswered(what: &str) -> Status {
     Status { code: 504, reason: Reason::Timeout, ..failed(&message) }
 }
 
-/// Whether a backend switches to a protocol that it was asked for.
+/// Whether a backend switches to a requested protocol.
 fn is_asked_for(asked: &HeaderMap, answered: &HeaderMap) -> bool {
     let chosen = text(answered, &UPGRADE).trim();
     let offered = asked.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
@@ -180,7 +175,7 @@ fn is_asked_for(asked: &HeaderMap, answered: &HeaderMap) -> bool {
         && offered.any(|one| one.eq_ignore_ascii_case(chosen))
 }
 
-/// The error of a backend, for the client, whose connection ends with it.
+/// The response for a backend that refused the upgrade: the backend's own. The client's connection is closed.
 fn refused(api: &Api, answer: http::Response<Incoming>) -> Result<Response, Error> {
     let (head, body) = answer.into_parts();
     let mut response = api.streamed(body);
@@ -208,10 +203,9 @@ async fn copy(client: Taken, upgrade: OnUpgrade) {
     }
 }
 
-/// The response that accepts a WebSocket with a protocol, which may be empty; none if the request is not a
-/// proper one.
-pub(super) fn accepted(headers: &HeaderMap, protocol: &str) -> Option<Response> {
-    let accept = websocket::accept(headers)?;
+/// The response that accepts a WebSocket with a protocol, which may be empty.
+pub(super) fn accepted(headers: &HeaderMap, protocol: &str) -> Result<Response, Error> {
+    let accept = websocket::accept(headers).ok_or(Error::BadHandshake)?;
     let mut response = Response::new(Body::Empty);
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let answered = response.headers_mut();
@@ -219,9 +213,10 @@ pub(super) fn accepted(headers: &HeaderMap, protocol: &str) -> Option<Response> 
     answered.insert(UPGRADE, HeaderValue::from_static("websocket"));
     answered.insert(SEC_WEBSOCKET_ACCEPT, accept);
     if !protocol.is_empty() {
-        answered.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::try_from(protocol).ok()?);
+        let protocol = HeaderValue::try_from(protocol).map_err(|_| Error::BadHandshake)?;
+        answered.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
-    Some(response)
+    Ok(response)
 }
 
 fn is_tunnel(protocol: &str) -> bool {
@@ -239,10 +234,13 @@ fn is_spdy(headers: &HeaderMap) -> bool {
 }
 
 /// Accepts a WebSocket with channels, and translates it to SPDY.
-fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location, place: Place) -> Response {
-    let Some(mut response) = accepted(headers, remote_command::PROTOCOL) else {
-        return plain_text(StatusCode::BAD_REQUEST, "Bad Request\n");
-    };
+fn translate(
+    headers: &HeaderMap,
+    backends: Arc<Backends>,
+    location: Location,
+    place: Place,
+) -> Result<Response, Error> {
+    let mut response = accepted(headers, remote_command::PROTOCOL)?;
     response.extensions_mut().insert(Takeover::new(move |client| async move {
         let streams = location.command.unwrap_or_default();
         let streams = Streams {
@@ -262,7 +260,7 @@ fn translate(headers: &HeaderMap, backends: Arc<Backends>, location: Location, p
             log::debug!(error:%; "a command ended in the middle");
         }
     }));
-    response
+    Ok(response)
 }
 
 /// Opens a SPDY connection for a command; returns it with the protocol that the backend chose.
@@ -295,7 +293,7 @@ async fn open(backends: &Backends, location: &Location, place: Place) -> Result<
     }
 }
 
-/// What a client learns of a backend that does not speak SPDY with it.
+/// The status for a backend that did not switch to SPDY.
 async fn refusal(url: &str, response: http::Response<Incoming>) -> Status {
     let status = response.status();
     if status.is_redirection() && response.headers().contains_key(http::header::LOCATION) {
@@ -341,7 +339,7 @@ fn parse(bytes: &[u8]) -> Option<Value> {
     decoded.ok().map(|decoded| decoded.value)
 }
 
-/// What a client is told at the end of a command, from what the backend said.
+/// The last message to the client of a command, from the error stream of the backend.
 pub(super) fn ending(protocol: &str, said: &[u8]) -> Vec<u8> {
     const SUCCESS: &[u8] = br#"{"metadata":{},"status":"Success"}"#;
     if said.is_empty() {
@@ -371,7 +369,7 @@ fn in_stream(status: &Status) -> String {
     }
 }
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Success,

@@ -1,7 +1,7 @@
 //! Decodes a body of a custom kind.
 //!
-//! The reference reads it as a plain object: it has to say what it is, and may be of another kind, which the
-//! rules of the kind refuse later. Its schema is applied only to an object that says it is of the kind.
+//! The reference reads the body as an untyped object: it must have `kind` and `apiVersion`, and may be of
+//! another kind, which validation refuses later. The schema is applied only to an object of the kind.
 
 use object::Value;
 use registry::FieldValidation;
@@ -29,7 +29,7 @@ pub(super) fn read(
     }
     let outcome = decode_as(&expected.ty, body, format).map(|decoded| reported(decoded, format));
     if let Ok(decoded) = &outcome
-        && says(&decoded.value, kind)
+        && is_of_kind(&decoded.value, kind)
     {
         return outcome
             .map(|decoded| (decoded, wanted))
@@ -78,20 +78,20 @@ pub(super) fn read(
     Ok((reported(decoded, format), named))
 }
 
-/// The text about a plain object whose `apiVersion` is null.
+/// The message for an object whose `apiVersion` is null.
 const NO_API_VERSION: &str = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
 
 fn missing_kind(body: &str) -> String {
     format!("Object 'Kind' is missing in '{body}'")
 }
 
-/// Whether an object says that it is of a kind.
-fn says(object: &Value, kind: &GroupVersionKind) -> bool {
-    let says = |key: &str, wanted: &str| object.get(key).and_then(Value::as_str) == Some(wanted);
-    says("kind", &kind.kind) && says("apiVersion", &kind.api_version())
+/// Whether an object has the `kind` and `apiVersion` of a kind.
+fn is_of_kind(object: &Value, kind: &GroupVersionKind) -> bool {
+    let has = |key: &str, wanted: &str| object.get(key).and_then(Value::as_str) == Some(wanted);
+    has("kind", &kind.kind) && has("apiVersion", &kind.api_version())
 }
 
-/// Unknown fields are not looked for in CBOR.
+/// Drops the reports of unknown fields for CBOR.
 fn reported(mut decoded: Decoded, format: BodyFormat) -> Decoded {
     if format == BodyFormat::Cbor {
         decoded.strict.retain(|strict| !matches!(strict, Strict::Unknown(_)));
@@ -99,7 +99,7 @@ fn reported(mut decoded: Decoded, format: BodyFormat) -> Decoded {
     decoded
 }
 
-/// A body without any type; null is an empty object.
+/// Decodes a body without a type; null is an empty object.
 fn plain(body: &[u8], format: BodyFormat) -> Result<Value, DecodeFailure> {
     let decoded = match format {
         BodyFormat::Cbor => cbor::decode_shape(&Shape::Any, body, &Limits::REQUEST),

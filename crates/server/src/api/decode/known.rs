@@ -7,17 +7,17 @@ use schema::{Type, builtin};
 
 /// The scheme in which the reference registers the kinds of objects; its errors contain it.
 pub(super) const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
-/// The scheme in which it registers the kinds of options.
+/// The scheme in which the reference registers the kinds of options.
 pub(super) const META_SCHEME: &str =
     "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27";
 
 /// A registered kind.
 pub(super) struct KnownKind {
-    /// Its type, if Keelson has that.
+    /// The type, if Keelson has it.
     pub(super) ty: Option<&'static Type>,
-    /// The name of its package in errors: `v1`.
+    /// The name of the kind's package in errors: `v1`.
     pub(super) package: Cow<'static, str>,
-    /// Its internal type: `core.Pod`. Kinds with the same internal type convert to each other.
+    /// The internal type: `core.Pod`. Kinds with the same internal type convert to each other.
     pub(super) internal: String,
 }
 

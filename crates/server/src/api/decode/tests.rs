@@ -294,7 +294,8 @@ fn widget() -> Expected<'static> {
     let compiled = schema::Structural::compile(Props::of(decoded.as_map().unwrap())).unwrap();
     let kind =
         schema::GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Widget".into() };
-    Expected::only(schema::Builder::new("com.example.v1.Widget").kind(kind).object().custom(compiled).build())
+    let ty = schema::Builder::new("com.example.v1.Widget").kind(kind).object().custom(compiled).build();
+    Expected { is_custom: true, ..Expected::only(ty) }
 }
 
 fn read_widget(body: &str, format: BodyFormat, validation: FieldValidation) -> Result<Body, Refused> {

@@ -11,11 +11,11 @@ use crate::api::represent::{View, indented, to_yaml};
 
 /// The parts of a list around its objects.
 pub(super) struct ListFrame {
-    /// Before the first.
+    /// The bytes before the first object.
     pub(super) before: Bytes,
-    /// Between two.
+    /// The bytes between two objects.
     pub(super) separator: &'static [u8],
-    /// After the last.
+    /// The bytes after the last object.
     pub(super) after: Bytes,
     /// The whole response, if there are no objects.
     pub(super) empty: Vec<u8>,
@@ -26,7 +26,7 @@ pub(super) struct ListFrame {
 pub(super) struct Measure {
     /// The number of objects.
     pub(super) count: usize,
-    /// Their total size.
+    /// The total size of the objects.
     pub(super) size: usize,
 }
 

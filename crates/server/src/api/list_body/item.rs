@@ -10,7 +10,7 @@ use crate::api::represent::encodings::CachedEncoding;
 use crate::api::represent::form::{Form, LongForm};
 use crate::api::represent::{View, partial_head, wire};
 
-/// How the objects of a list are encoded.
+/// The encoding of the objects of a list.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ItemEncoding {
     /// JSON, without kind and version, which only items of custom kinds have.
@@ -25,9 +25,9 @@ pub(super) enum ItemEncoding {
     Row(Format, MetaVersion),
 }
 
-/// What an object of a list is written from.
+/// The source of an object in a list.
 pub(super) enum Source {
-    /// Its stored bytes.
+    /// The stored bytes.
     Stored,
     /// An encoding from the cache.
     Kept(Bytes),
@@ -52,7 +52,7 @@ impl ItemEncoding {
         }
     }
 
-    /// Whether an object is decoded for it.
+    /// Whether this encoding decodes an object.
     pub(super) fn decodes(self, view: &View, entry: &Entry) -> bool {
         match self {
             Self::Json | Self::Cached(CachedEncoding::PrettyItem | CachedEncoding::YamlItem) => {
@@ -65,7 +65,7 @@ impl ItemEncoding {
         }
     }
 
-    /// What an object is written from.
+    /// The source of an object.
     pub(super) fn source(self, view: &View, entry: &Entry) -> Source {
         let kept = match self {
             Self::Json if view.is_as_stored(entry) => return Source::Stored,
@@ -159,14 +159,14 @@ impl ItemEncoding {
     }
 }
 
-/// What is left of an object after its beginning was written.
+/// The rest of an object whose beginning was written.
 pub(super) enum Rest {
     Nothing,
     /// A part of its stored bytes, which is sent without a copy.
     Stored(Bytes),
     /// A part of another encoding, which is sent without a copy.
     Encoded(Bytes),
-    /// What writes it.
+    /// The writer of the rest.
     Long(Box<LongForm>),
 }
 
@@ -176,7 +176,7 @@ impl Rest {
         Self::of_part(bytes, bytes, out)
     }
 
-    /// The same of the bytes in `part`, which is of `bytes`.
+    /// The last bytes of an object: `part`, a slice of `bytes`.
     fn of_part(bytes: &Bytes, part: &[u8], out: &mut Vec<u8>) -> Self {
         if part.len() > CHUNK {
             return Self::Encoded(bytes.slice_ref(part));

@@ -1,9 +1,9 @@
-//! Objects whose conversion waits, as JSON of the requested version: converted in groups, before they are
-//! written.
+//! Objects that need a conversion webhook, as JSON of the requested version: converted in groups, before they
+//! are written.
 //!
-//! What was converted is kept in the cache of encodings. While it is there, lists and watches do not ask the
-//! webhook again; an answer with one object does, as in the reference. A response holds what it is about to
-//! write, so that nothing of it is evicted meanwhile.
+//! The results are kept in the cache of encodings. While they are there, lists and watches do not call the
+//! webhook again; a response with one object does, as in the reference. A response holds the objects that it
+//! is about to write, so that they are not evicted before.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ impl Converted {
     }
 }
 
-/// Whether what was converted before is used again.
+/// Whether an earlier result of the conversion is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reuse {
     Kept,
@@ -36,8 +36,8 @@ enum Reuse {
 }
 
 impl View {
-    /// Converts objects that are about to be written, if their conversion waits; without this, they could not
-    /// be. Those of the calls before are dropped.
+    /// Converts objects that are about to be written, if that needs a webhook; they cannot be written without
+    /// this. The objects of the calls before are dropped.
     pub(crate) async fn convert_ahead(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {
         let Some(converted) = &self.converted else { return Ok(()) };
         let ready = self.convert(entries, Reuse::Kept).await?;
@@ -45,7 +45,7 @@ impl View {
         Ok(())
     }
 
-    /// The same, and those of the calls before are held too. The bytes that were added.
+    /// [`Self::convert_ahead`] that keeps the objects of the calls before. Returns the number of added bytes.
     pub(crate) async fn convert_also(&self, entries: &[Arc<Entry>]) -> Result<usize, Status> {
         let Some(converted) = &self.converted else { return Ok(0) };
         let ready = self.convert(entries, Reuse::Kept).await?;

@@ -237,7 +237,7 @@ impl View {
         out
     }
 
-    /// The cached row of an object, if nothing has to be encoded for the row's object either.
+    /// The cached row of an object, if the object in the row needs no encoding either.
     pub(crate) fn kept_row(&self, entry: &Entry) -> Option<Bytes> {
         let has_object = match self.include {
             Include::None => true,
@@ -279,7 +279,7 @@ impl View {
         Ok(())
     }
 
-    /// What is not stored as a row. A tree of the kind itself is in the working version.
+    /// The row of an object that is not stored. A tree of the kind itself is in the working version.
     pub(crate) fn tree_row(
         &self,
         content: &Content,

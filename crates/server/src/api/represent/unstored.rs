@@ -46,7 +46,7 @@ impl View {
         }
     }
 
-    /// 406 for a client that wants one object and asks for many.
+    /// 406 for a list as `PartialObjectMetadata`, which is the transform of one object.
     pub(crate) fn is_list(&self) -> Status {
         Status::not_acceptable(format!(
             "you requested PartialObjectMetadata, but the requested object is a list ({})",

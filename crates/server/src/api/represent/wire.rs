@@ -3,12 +3,12 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use schema::protobuf::PREFIX;
 
-/// How many bytes a number takes.
+/// The length of a varint.
 pub(crate) fn varint_len(number: u64) -> usize {
     (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Writes a number.
+/// Writes a varint.
 pub(crate) fn varint(mut number: u64, out: &mut impl BufMut) {
     while number >= 0x80 {
         out.put_u8(number as u8 | 0x80);
@@ -23,7 +23,7 @@ pub(crate) fn field_head(number: u32, len: usize, out: &mut impl BufMut) {
     varint(len as u64, out);
 }
 
-/// How many bytes a field of bytes takes.
+/// The length of a field of bytes.
 pub(crate) fn field_len(number: u32, len: usize) -> usize {
     varint_len(u64::from(number << 3)) + varint_len(len as u64) + len
 }
@@ -46,7 +46,7 @@ pub(crate) fn envelope_head(api_version: &str, kind: &str, message: usize, out: 
 /// The part of an envelope after the message: no content encoding, no content type.
 pub(crate) const ENVELOPE_TAIL: [u8; 4] = [0x1a, 0x00, 0x22, 0x00];
 
-/// How many bytes a message takes in its envelope.
+/// The length of a message in its envelope.
 pub(crate) fn envelope_len(api_version: &str, kind: &str, message: usize) -> usize {
     let meta = field_len(1, api_version.len()) + field_len(2, kind.len());
     PREFIX.len() + field_len(1, meta) + field_len(2, message) + ENVELOPE_TAIL.len()

@@ -95,7 +95,7 @@ fn watch_and_proxy_prefixes_are_parsed() {
     }
     let uri = http::Uri::from_static("/api/v1/watc%68?x=%zz&y=1");
     assert_eq!(
-        crate::Error::internal(&uri, incomplete(&uri)).to_string(),
+        crate::Error::incomplete_path(&uri).to_string(),
         "Internal Server Error: \"/api/v1/watc%68?x=%zz&amp;y=1\": failed to create RequestInfo: unable to determine kind and \
          namespace from url, /api/v1/watc%68?x=%zz&amp;y=1\n"
     );

@@ -56,7 +56,7 @@ impl Events {
         &self.view.served
     }
 
-    /// Converts the objects of events that are about to be written, if their conversion waits.
+    /// Converts the objects of events that are about to be written, if that needs a webhook.
     pub(super) async fn convert_ahead(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {
         self.view.convert_ahead(entries).await
     }
@@ -93,7 +93,7 @@ impl Events {
         sizes.sum()
     }
 
-    /// Where large objects are encoded.
+    /// The permits to encode large objects.
     pub(super) fn large(&self) -> LargeWork {
         self.view.large.clone()
     }
