@@ -116,10 +116,10 @@ impl Registry {
 
     /// Commits a change that was admitted, and settles what was reserved for it.
     ///
-    /// A commit with reservations is finished even if the request ends meanwhile: once it has begun, only its
+    /// A commit whose outcome matters is finished even if the request ends meanwhile: once it has begun, only its
     /// outcome tells whether they can be released.
     pub(crate) async fn commit(&self, change: Change, admitted: Admitted) -> Result<Committed, cache::Error> {
-        if !admitted.has_reservations() {
+        if !admitted.needs_outcome() {
             return self.cache().commit(change).await;
         }
         let cache = self.cache().clone();
