@@ -59,14 +59,14 @@ pub use kind::{
     Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb, Version,
     WrittenPart, store_prefix,
 };
-pub use resets::{FieldPath, ResetFields};
+pub use resets::{FieldPath, ResetFields, Resets};
 pub use resource_type::{
     BodyType, ColumnDefinition, DefinedSchema, Description, ResourceType, RowFn, ScaleFields,
     SelectableField, SubresourceAction, SubresourceType, api_version,
 };
 pub use strategy::{
-    Caller, Context, NameRule, Privileged, Rules, Strategy, WithStatus, WithoutStatus, differs_but_for, keep,
-    keep_all_but, keep_metadata, map_at,
+    Caller, Context, NameRule, NoHooks, Privileged, Rules, Strategy, differs_but_for, keep, keep_all_but,
+    keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 pub use version_order::preferred_first;

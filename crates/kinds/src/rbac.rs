@@ -2,7 +2,7 @@
 
 use crate::cells::joined;
 use crate::defaults::{each, fill_text, within};
-use crate::{Cell, Context, Kind, NameRule, Row, Rules, Scope, Strategy};
+use crate::{Cell, Kind, NameRule, Row, Rules, Scope, Strategy};
 use object::field::List;
 use object::{Map, Value};
 use schema::view::{Items, View};
@@ -45,10 +45,6 @@ impl RoleStrategy {
 }
 
 impl Strategy for RoleStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
         errors.append(self.validate(object, None));
@@ -96,10 +92,6 @@ impl Strategy for BindingStrategy {
             }
         });
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

@@ -153,40 +153,35 @@ pub trait Strategy: Send + Sync {
     /// Sets the fields of a new object that only the server decides, and drops the fields that a client may
     /// not set.
     ///
-    /// Runs in step 10 of a create, after mutating admission and before validation. The object has its name
-    /// and uid; the registry sets the generation afterwards. The default implementation drops `status`.
+    /// Runs in step 10 of a create, after mutating admission and before validation, when the fields of
+    /// [`crate::Kind::resets`] are gone. The object has its name and uid; the registry sets the generation
+    /// afterwards.
     ///
     /// It may add labels, annotations and finalizers.
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
-    }
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
-    /// Resets the fields that an update of the object itself may not change.
+    /// Resets what an update of the object itself may not change, beside the fields of
+    /// [`crate::Kind::resets`], which are reset before.
     ///
     /// Runs in step 10 of an update without a subresource, after mutating admission and before validation.
     /// The registry restores the generation before it, and uid, creation and deletion timestamps after it.
-    /// The default implementation keeps the old `status`.
     ///
-    /// It may set labels, annotations and finalizers. The fields that it resets are listed in
-    /// [`crate::Kind::resets`].
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
-    }
+    /// It may set labels, annotations and finalizers.
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    /// Resets the fields that an update through the status subresource may not change.
+    /// Resets what an update through the status subresource may not change, beside the fields of
+    /// [`crate::Kind::resets`].
     ///
-    /// Runs in step 10 of an update of `status`, in place of [`prepare_update`](Self::prepare_update). The
-    /// default implementation keeps everything of the old object but `metadata` and `status`.
+    /// Runs in step 10 of an update of `status`, in place of [`prepare_update`](Self::prepare_update).
     ///
     /// It may reset `metadata` ([`keep_metadata`]), but not `metadata.managedFields`.
-    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-    }
+    fn prepare_status(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    /// Resets the fields that an update through another subresource may not change.
+    /// Resets what an update through another subresource may not change, beside the fields of
+    /// [`crate::Kind::resets`].
     ///
     /// Runs in step 10 of an update of `finalize`, `approval`, `ephemeralcontainers` or `resize`, in place of
-    /// [`prepare_update`](Self::prepare_update). The default implementation changes nothing.
+    /// [`prepare_update`](Self::prepare_update).
     fn prepare_part(&self, _part: crate::WrittenPart, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     /// Whether an update increments `metadata.generation`.
@@ -354,20 +349,11 @@ pub trait Strategy: Send + Sync {
     }
 }
 
-/// The strategy of a kind without hooks and without a status subresource.
+/// The strategy of a kind without hooks.
 #[derive(Debug)]
-pub struct WithoutStatus;
+pub struct NoHooks;
 
-impl Strategy for WithoutStatus {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-}
-
-/// The strategy of a kind without hooks of its own, but with a status subresource.
-#[derive(Debug)]
-pub struct WithStatus;
-
-impl Strategy for WithStatus {}
+impl Strategy for NoHooks {}
 
 /// The formats of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

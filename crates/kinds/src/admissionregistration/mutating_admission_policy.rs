@@ -5,8 +5,7 @@ use crate::cells::{UNSET, count};
 use crate::checks;
 use crate::defaults::{at, fill_text, within};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-    Version,
+    About, Cell, Column, Columns, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy, Version,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -65,10 +64,6 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
             at(spec, "matchConstraints", match_resources);
         });
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

@@ -3,8 +3,7 @@
 use super::{match_resources, parameters, policy};
 use crate::defaults::{at, fill_text};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-    Version,
+    About, Cell, Column, Columns, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy, Version,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -66,10 +65,6 @@ impl Strategy for MutatingAdmissionPolicyBindingStrategy {
             at(spec, "paramRef", |reference| fill_text(reference, "parameterNotFoundAction", "Deny"));
         });
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

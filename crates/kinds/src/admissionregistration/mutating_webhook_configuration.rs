@@ -3,9 +3,7 @@
 use super::{webhook, webhooks};
 use crate::cells::count;
 use crate::defaults::{each, fill_text};
-use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-};
+use crate::{About, Cell, Column, Columns, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy};
 use object::Map;
 use object::field::List;
 use schema::view::View;
@@ -50,10 +48,6 @@ impl Strategy for MutatingWebhookConfigurationStrategy {
             fill_text(hook, "reinvocationPolicy", "Never");
         });
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

@@ -2,13 +2,13 @@
 
 use super::webhooks::one_of;
 use super::{match_resources, policy};
+use crate::Resets;
 use crate::cells::{UNSET, count};
 use crate::checks;
 use crate::defaults::{at, fill_text, within};
-use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-    Subresource, Version, keep_all_but, keep_metadata, metadata,
+    About, Cell, Column, Columns, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy, Subresource,
+    Version, metadata,
 };
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -51,7 +51,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     metadata_rules: MetadataRules::General,
-    resets: resets::STATUS_WITHOUT_METADATA,
+    resets: &Resets::STATUS_WITHOUT_METADATA,
     strategy: &ValidatingAdmissionPolicyStrategy,
     ..Kind::PLAIN
 };
@@ -76,11 +76,6 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
             fill_text(spec, "failurePolicy", "Fail");
             at(spec, "matchConstraints", match_resources);
         });
-    }
-
-    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old);
     }
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {

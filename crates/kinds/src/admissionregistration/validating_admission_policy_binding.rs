@@ -4,8 +4,7 @@ use super::{match_resources, parameters, policy};
 use crate::checks;
 use crate::defaults::at;
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-    Version,
+    About, Cell, Column, Columns, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy, Version,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -70,10 +69,6 @@ impl Strategy for ValidatingAdmissionPolicyBindingStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| at(spec, "matchResources", match_resources));
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

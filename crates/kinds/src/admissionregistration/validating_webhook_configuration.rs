@@ -3,9 +3,7 @@
 use super::{webhook, webhooks};
 use crate::cells::count;
 use crate::defaults::each;
-use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-};
+use crate::{About, Cell, Column, Columns, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy};
 use object::Map;
 use object::field::List;
 use schema::view::View;
@@ -47,10 +45,6 @@ impl Strategy for ValidatingWebhookConfigurationStrategy {
     fn default(&self, object: &mut Map) {
         each(object, "webhooks", webhook);
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

@@ -2,15 +2,15 @@
 //!
 //! The server counts template changes in an annotation. Clients can set it only at creation.
 
+use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, labels, selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
-use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
-    int_or_percent, keep, keep_all_but, label_selector, map_at, metadata, workload,
+    int_or_percent, label_selector, map_at, metadata, workload,
 };
 use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
@@ -58,7 +58,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     field_annotations: &[TEMPLATE_GENERATION],
     generation: Generation::Counted,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &DaemonSetStrategy,
     ..Kind::PLAIN
 };
@@ -98,21 +98,18 @@ impl Strategy for DaemonSetStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         template::drop_disabled(object, None, POD_SPEC);
         let number = template_generation(object).max(1);
         set_template_generation(object, number);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         template::drop_disabled(new, Some(old), POD_SPEC);
         let changed = template::differs(new, old);
         set_template_generation(new, template_generation(old).saturating_add(i64::from(changed)));
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         set_template_generation(new, template_generation(old));
     }
 

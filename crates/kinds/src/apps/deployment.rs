@@ -1,5 +1,6 @@
 //! `deployments`.
 
+use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
@@ -7,7 +8,7 @@ use crate::defaults::{at, fill, fill_text, within};
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, ScalePaths, Strategy, Subresource,
-    checks, differs_but_for, int_or_percent, keep, keep_all_but, label_selector, map_at, workload,
+    checks, differs_but_for, int_or_percent, label_selector, workload,
 };
 use object::field::{Error, List, Path};
 use object::quote::Quoted;
@@ -46,7 +47,10 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: &[("", &[&["status"]]), ("status", &[&["spec"], &["metadata", "labels"]])],
+    resets: &Resets {
+        update: &[("", &[&["status"]]), ("status", &[&["spec"], &["metadata", "labels"]])],
+        ..Resets::STATUS
+    },
     strategy: &DeploymentStrategy,
     ..Kind::PLAIN
 };
@@ -101,20 +105,14 @@ impl Strategy for DeploymentStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         template::drop_disabled(object, None, POD_SPEC);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        if let Some(metadata) = map_at(new, "metadata") {
-            keep(metadata, crate::metadata(old).map(), "labels");
-        }
         super::drop_terminating(new, old);
     }
 

@@ -1,14 +1,14 @@
 //! `replicasets`.
 
+use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{fill, within};
-use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, ScalePaths, Strategy, Subresource,
-    checks, keep, keep_all_but, label_selector, workload,
+    checks, label_selector, workload,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -47,7 +47,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &ReplicaSetStrategy,
     ..Kind::PLAIN
 };
@@ -85,17 +85,14 @@ impl Strategy for ReplicaSetStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         template::drop_disabled(object, None, POD_SPEC);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         super::drop_terminating(new, old);
     }
 

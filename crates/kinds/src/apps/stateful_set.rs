@@ -1,14 +1,14 @@
 //! `statefulsets`.
 
+use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::core::pod_rules::PodOptions;
 use crate::core::{pod_spec, pod_warnings};
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
-use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, Rules, ScalePaths, Strategy,
-    Subresource, checks, differs_but_for, int_or_percent, keep, label_selector, workload,
+    Subresource, checks, differs_but_for, int_or_percent, label_selector, workload,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::name::{dns1123_label, invalid};
@@ -36,7 +36,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &StatefulSetStrategy,
     ..Kind::PLAIN
 };
@@ -80,13 +80,11 @@ impl Strategy for StatefulSetStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         drop_max_unavailable(object);
         template::drop_disabled(object, None, POD_SPEC);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         let update = StatefulSet::of(old).spec().update_strategy().rolling_update();
         if update.and_then(|update| update.max_unavailable()).is_none() {
             drop_max_unavailable(new);

@@ -1,11 +1,11 @@
 //! `horizontalpodautoscalers`.
 
 use super::{v1, validate};
+use crate::Resets;
 use crate::cells::{NONE, UNSET};
 use crate::defaults::{at, fill, fill_text, within};
-use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy, Subresource, Version, keep, workload,
+    About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy, Subresource, Version, workload,
 };
 use object::field::{List, Path};
 use object::{Key, Map, Value};
@@ -57,7 +57,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &HorizontalPodAutoscalerStrategy,
     ..Kind::PLAIN
 };
@@ -174,12 +174,10 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         drop_tolerance(object);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         let behavior = HorizontalPodAutoscaler::of(old).spec().behavior();
         let rules = behavior.map(|behavior| [behavior.scale_up(), behavior.scale_down()]);
         let mut rules = rules.into_iter().flatten().flatten();

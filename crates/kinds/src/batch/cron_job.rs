@@ -1,15 +1,15 @@
 //! `cronjobs`.
 
 use super::{job_spec, schedule, time_zone};
+use crate::Resets;
 use crate::cells::{
     CONTAINERS, IMAGES, NONE, boolean, container_images, container_names, count, selector, text_or, word,
 };
 use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, within};
-use crate::resets;
 use crate::template;
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks, keep,
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
     label_selector, metadata, workload,
 };
 use object::Map;
@@ -43,7 +43,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &CronJobStrategy,
     ..Kind::PLAIN
 };
@@ -83,12 +83,10 @@ impl Strategy for CronJobStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         template::drop_disabled(object, None, POD_SPEC);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         template::drop_disabled(new, Some(old), POD_SPEC);
     }
 

@@ -3,9 +3,7 @@
 use super::lease::election_strategy;
 use crate::checks;
 use crate::semantic_version::Semantic;
-use crate::{
-    About, Cell, Column, Columns, Context, Kind, MetadataRules, NameRule, Row, Rules, Strategy, Version,
-};
+use crate::{About, Cell, Column, Columns, Kind, MetadataRules, NameRule, Row, Rules, Strategy, Version};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -48,10 +46,6 @@ fn row(object: &Map) -> Row {
 struct LeaseCandidateStrategy;
 
 impl Strategy for LeaseCandidateStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
         errors.append(validate_spec(LeaseCandidate::of(object).spec()));

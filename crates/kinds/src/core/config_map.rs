@@ -1,6 +1,6 @@
 //! `configmaps`.
 
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy};
+use crate::{About, Cell, Column, Columns, Kind, Row, Rules, Strategy};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{config_map_key, invalid};
@@ -38,10 +38,6 @@ pub(super) fn frozen(field: &str) -> Error {
 struct ConfigMapStrategy;
 
 impl Strategy for ConfigMapStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
         errors.append(validate_data(ConfigMap::of(object)));

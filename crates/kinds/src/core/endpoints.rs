@@ -1,7 +1,7 @@
 //! `endpoints`.
 
 use crate::defaults::{each, fill_text};
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy, Version, addresses, checks};
+use crate::{About, Cell, Column, Columns, Kind, Row, Rules, Strategy, Version, addresses, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{address, dns1123_label, dns1123_subdomain, invalid, qualified_name};
@@ -68,10 +68,6 @@ impl Strategy for EndpointsStrategy {
     fn default(&self, object: &mut Map) {
         each(object, "subsets", |subset| each(subset, "ports", |port| fill_text(port, "protocol", "TCP")));
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

@@ -2,7 +2,7 @@
 
 use super::resources;
 use crate::defaults::{at, each, fill_entries, round_up};
-use crate::{Context, Kind, Rules, Strategy};
+use crate::{Kind, Rules, Strategy};
 use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
 use object::quantity::{Format, Quantity};
@@ -27,10 +27,6 @@ impl Strategy for LimitRangeStrategy {
     fn default(&self, object: &mut Map) {
         at(object, "spec", |spec| each(spec, "limits", default_item));
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

@@ -2,11 +2,11 @@
 
 use super::pod_rules::PodOptions;
 use super::{pod_gates, pod_spec};
+use crate::Resets;
 use crate::defaults::{at, fill};
-use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules, ScalePaths,
-    SelectableFields, SelectableRow, Strategy, Subresource, checks, keep, map_at, table, template, workload,
+    SelectableFields, SelectableRow, Strategy, Subresource, checks, map_at, table, template, workload,
 };
 use object::field::{Error, List, Path};
 use object::{Map, Value};
@@ -34,7 +34,7 @@ pub(crate) const KIND: Kind = Kind {
     generation: Generation::Counted,
     dependents: Dependents::Orphan,
     key_prefix: Some("controllers"),
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &ReplicationControllerStrategy,
     ..Kind::PLAIN
 };
@@ -100,7 +100,6 @@ impl Strategy for ReplicationControllerStrategy {
     }
 
     fn prepare_create(&self, controller: &mut Map, _context: &Context<'_>) {
-        controller.remove("status");
         at(controller, "spec", |spec| {
             at(spec, "template", |template| {
                 at(template, "spec", |spec| pod_gates::drop_disabled(spec, None))
@@ -109,7 +108,6 @@ impl Strategy for ReplicationControllerStrategy {
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         let old = old.get("spec").and_then(|spec| spec.get("template")?.get("spec")).and_then(Value::as_map);
         at(new, "spec", |spec| {
             at(spec, "template", |template| at(template, "spec", |spec| pod_gates::drop_disabled(spec, old)));

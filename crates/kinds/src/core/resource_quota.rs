@@ -1,9 +1,9 @@
 //! `resourcequotas`.
 
 use super::resources::{is_of_quotas, quota_list};
+use crate::Resets;
 use crate::checks::shown_texts;
 use crate::defaults::{at, round_up};
-use crate::resets;
 use crate::{About, Cell, Column, Columns, Deleted, Kind, Row, Rules, Strategy, Subresource};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &ResourceQuotaStrategy,
     ..Kind::PLAIN
 };

@@ -5,8 +5,8 @@ use crate::checks;
 use crate::defaults::fill_text;
 use crate::x509;
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, Refusal, Row, Rules, SelectableFields, SelectableRow,
-    Strategy, map_at, metadata,
+    About, Cell, Column, Columns, Kind, Refusal, Row, Rules, SelectableFields, SelectableRow, Strategy,
+    map_at, metadata,
 };
 use object::field::{Error, List, Path};
 use object::name::{config_map_key, invalid};
@@ -54,10 +54,6 @@ impl Strategy for SecretStrategy {
             data.insert_at(usize::MAX, key.clone(), Value::Bytes(bytes.into()));
         }
     }
-
-    fn prepare_create(&self, _secret: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

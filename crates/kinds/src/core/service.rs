@@ -1,8 +1,8 @@
 //! `services`.
 
 use super::{load_balancer, service_rules, service_update};
+use crate::Resets;
 use crate::defaults::{at, each, fill, fill_text, within};
-use crate::resets;
 use crate::{
     About, Action, Cell, Column, Columns, Connect, Context, Deleted, Kind, NameRule, Refusal, Row, Rules,
     SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, addresses, table,
@@ -37,7 +37,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     deleted: Deleted::Object,
     key_prefix: Some("services/specs"),
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &ServiceStrategy,
     ..Kind::PLAIN
 };
@@ -109,7 +109,6 @@ impl Strategy for ServiceStrategy {
 
     /// Does not allocate addresses and ports: that is the task of a registry hook, in step 9.
     fn prepare_create(&self, service: &mut Map, _context: &Context<'_>) {
-        service.remove("status");
         at(service, "spec", |spec| {
             let address = spec.get("clusterIP").cloned();
             if let Some(address) = address {

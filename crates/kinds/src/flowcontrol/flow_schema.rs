@@ -1,10 +1,10 @@
 //! `flowschemas`.
 
 use super::{FlowControlStrategy, mandatory, same_as_mandatory};
+use crate::Resets;
 use crate::cells::NONE;
 use crate::checks::{required, shown_texts};
 use crate::metadata;
-use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
@@ -50,7 +50,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     row_order: Some(|object| FlowSchema::of(object).spec().matching_precedence()),
     generation: Generation::Counted,
-    resets: resets::STATUS_WITHOUT_METADATA,
+    resets: &Resets { declared: Some(Resets::STATUS_WITHOUT_METADATA.update), ..Resets::STATUS },
     strategy: &FlowControlStrategy { default, validate },
     ..Kind::PLAIN
 };

@@ -1,10 +1,10 @@
 //! `prioritylevelconfigurations`.
 
 use super::{FlowControlStrategy, fill_zero, mandatory, same_as_mandatory};
+use crate::Resets;
 use crate::cells::NONE;
 use crate::defaults::{at, fill};
 use crate::metadata;
-use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
 use object::Map;
 use object::field::{Error, List, Path};
@@ -42,7 +42,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: resets::STATUS_WITHOUT_METADATA,
+    resets: &Resets { declared: Some(Resets::STATUS_WITHOUT_METADATA.update), ..Resets::STATUS },
     strategy: &FlowControlStrategy { default, validate },
     ..Kind::PLAIN
 };

@@ -1,8 +1,8 @@
 //! `ingresses`.
 
 use super::ingress_rules;
+use crate::Resets;
 use crate::cells::{NONE, joined, text_or};
-use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Rules, Strategy, Subresource, addresses};
 use object::Map;
 use object::field::List;
@@ -44,7 +44,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     key_prefix: Some("ingress"),
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &IngressStrategy,
     ..Kind::PLAIN
 };

@@ -3,7 +3,7 @@
 use crate::cells::NONE;
 use crate::defaults::{at, fill_text};
 use crate::references::{self, Reference};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Scope, Strategy};
+use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Rules, Scope, Strategy};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::domain::domain_prefixed_path;
@@ -59,10 +59,6 @@ impl Strategy for IngressClassStrategy {
             at(spec, "parameters", |reference| fill_text(reference, "scope", "Cluster"))
         });
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

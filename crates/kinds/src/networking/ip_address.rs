@@ -1,7 +1,7 @@
 //! `ipaddresses`.
 
 use crate::cells::NONE;
-use crate::{About, Cell, Column, Columns, Context, Kind, NameRule, Row, Rules, Scope, Strategy, Version};
+use crate::{About, Cell, Column, Columns, Kind, NameRule, Row, Rules, Scope, Strategy, Version};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, dns1123_subdomain, invalid, name_is_path_segment};
@@ -47,10 +47,6 @@ fn owner(parent: ParentReference<'_>) -> String {
 struct IPAddressStrategy;
 
 impl Strategy for IPAddressStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
         errors.append(parent(IPAddress::of(object)));

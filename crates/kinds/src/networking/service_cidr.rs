@@ -1,10 +1,8 @@
 //! `servicecidrs`.
 
+use crate::Resets;
 use crate::cells::joined;
-use crate::{
-    About, Cell, Column, Columns, Context, Kind, Row, Rules, Scope, Strategy, Subresource, Version, checks,
-    keep_all_but, keep_metadata,
-};
+use crate::{About, Cell, Column, Columns, Kind, Row, Rules, Scope, Strategy, Subresource, Version, checks};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::address::{self, parse_cidr_lenient};
@@ -28,6 +26,8 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    // The reference declares none.
+    resets: &Resets { create: &[], update: &[("status", &[&["metadata"], &["spec"]])], declared: Some(&[]) },
     strategy: &ServiceCIDRStrategy,
     ..Kind::PLAIN
 };
@@ -41,15 +41,6 @@ struct ServiceCIDRStrategy;
 
 /// Create and update write the status as well.
 impl Strategy for ServiceCIDRStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old);
-    }
-
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
         errors.append(validate(ServiceCIDR::of(object).spec().cidrs()));

@@ -2,9 +2,7 @@
 
 use crate::core::resources::{self, HugePages};
 use crate::core::{node_selector, tolerations};
-use crate::{
-    About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Scope, Strategy, checks,
-};
+use crate::{About, Cell, Column, Columns, Kind, MetadataRules, Row, Rules, Scope, Strategy, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{dns1123_label, invalid, label_key, label_value};
@@ -33,10 +31,6 @@ fn row(object: &Map) -> Row {
 struct RuntimeClassStrategy;
 
 impl Strategy for RuntimeClassStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn allow_create_on_update(&self) -> bool {
         true
     }

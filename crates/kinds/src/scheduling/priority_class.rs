@@ -2,9 +2,7 @@
 
 use crate::cells::boolean;
 use crate::defaults::fill_text;
-use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Scope, Strategy, checks, metadata,
-};
+use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Rules, Scope, Strategy, checks, metadata};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -89,10 +87,6 @@ impl Strategy for PriorityClassStrategy {
     fn undeletable(&self, name: &str) -> Option<&'static str> {
         system_value(name).map(|_| "this is a system priority class and cannot be deleted")
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 }
 
 /// The highest priority of classes that are not of the system.

@@ -3,7 +3,7 @@
 use crate::cells::count;
 use crate::core::volume_sources::csi_driver_name;
 use crate::seen::Seen;
-use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
+use crate::{About, Cell, Column, Columns, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -44,10 +44,6 @@ const LONGEST_NODE_ID: usize = 256;
 struct CSINodeStrategy;
 
 impl Strategy for CSINodeStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, node: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(node);
         let spec = Path::new("spec");

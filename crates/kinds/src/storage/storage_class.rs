@@ -4,7 +4,7 @@ use super::{fixed, parameters, provisioner};
 use crate::cells::{name_or_default, text_or};
 use crate::core::node_selector::{Topology, deprecated_label, topology_term};
 use crate::defaults::fill_text;
-use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
+use crate::{About, Cell, Column, Columns, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::{Items, View};
@@ -65,10 +65,6 @@ impl Strategy for StorageClassStrategy {
         fill_text(object, "reclaimPolicy", "Delete");
         fill_text(object, "volumeBindingMode", "Immediate");
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let class = StorageClass::of(object);

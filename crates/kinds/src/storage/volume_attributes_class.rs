@@ -2,7 +2,7 @@
 
 use super::{fixed, parameters, provisioner};
 use crate::cells::name_or_default;
-use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, Version};
+use crate::{About, Cell, Column, Columns, Deleted, Kind, Row, Rules, Scope, Strategy, Version};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -45,10 +45,6 @@ fn row(object: &Map) -> Row {
 struct VolumeAttributesClassStrategy;
 
 impl Strategy for VolumeAttributesClassStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let class = VolumeAttributesClass::of(object);
         let path = Path::new("parameters");
