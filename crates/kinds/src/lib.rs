@@ -65,8 +65,8 @@ pub use resource_type::{
     SelectableField, SubresourceAction, SubresourceType, api_version,
 };
 pub use strategy::{
-    Caller, Context, NameRule, NoHooks, Privileged, Rules, Strategy, differs_but_for, keep, keep_all_but,
-    keep_metadata, map_at,
+    Caller, Check, Context, NameRule, NoHooks, Privileged, Rules, Strategy, differs_but_for, keep,
+    keep_all_but, keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 pub use version_order::preferred_first;

@@ -4,9 +4,9 @@
 //! definition. Code that serves requests uses only this form and does not distinguish the two.
 
 use crate::{
-    About, Action, Column, Connect, Context, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules,
-    Refusal, Resets, Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic,
-    Verb, Version, WrittenPart,
+    About, Action, Check, Column, Connect, Context, Deleted, Dependents, FieldPath, Generation, Kind,
+    MetadataRules, Refusal, Resets, Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource,
+    SubresourceBody, Traffic, Verb, Version, WrittenPart,
 };
 use object::path::Element;
 use object::path_set::Set;
@@ -79,6 +79,8 @@ pub struct ResourceType {
     /// The fields that a field manager does not own, by the subresource of its writes (empty for the object
     /// itself).
     pub unowned: Vec<(Text, Set)>,
+    /// The checks of an update, in their order.
+    pub update_checks: &'static [Check],
     /// Its hooks in the write pipeline.
     pub strategy: Ref<dyn Strategy>,
     /// The schema of a custom kind as its definition has it, for documents about it; none for a built-in
@@ -260,6 +262,7 @@ impl ResourceType {
                 .iter()
                 .map(|(name, paths)| (Text::known(name), set(paths)))
                 .collect(),
+            update_checks: kind.update_checks,
             strategy: Ref::Static(kind.strategy),
             definition: None,
             is_terminating: false,
@@ -313,6 +316,7 @@ impl ResourceType {
             key_prefix: format!("{}/{resource}", kind.group).into(),
             resets: &Resets::NONE,
             unowned: Vec::new(),
+            update_checks: Check::PLAIN,
             strategy: Ref::Static(&crate::NoHooks),
             definition: Some(Arc::new(|| None)),
             is_terminating: false,

@@ -2,13 +2,33 @@
 
 use crate::label_selector::{self, Values};
 use crate::template;
-use crate::{checks, object_meta};
+use crate::{Check, ScalePaths, checks, object_meta};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::label;
 use object::name::dns1123_label;
+use schema::view::View;
 use schema::views::core::v1::{PodSpec, PodTemplateSpec};
 use schema::views::meta::v1::LabelSelector;
+
+/// The checks of an update of kinds whose updates the reference checks by the rules for new objects twice.
+pub(crate) const CHECKED_TWICE: &[Check] =
+    &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Object, Check::Change];
+
+/// The field paths of the scale of a workload.
+pub(crate) const SCALE: ScalePaths = ScalePaths {
+    spec_replicas: &["spec", "replicas"],
+    status_replicas: &["status", "replicas"],
+    selector: &["spec", "selector"],
+};
+
+/// The error of an update that changes the selector.
+pub(crate) fn immutable_selector(new: &Map, old: &Map) -> Option<Error> {
+    fn selector(object: &Map) -> Option<LabelSelector<'_>> {
+        object.get("spec")?.get("selector")?.as_map().map(LabelSelector::of)
+    }
+    label_selector::immutable(selector(new), selector(old), &Path::new("spec").child("selector"))
+}
 
 /// The field errors of a selector that has to be there and to pick something; `of` is the kind in the
 /// message.

@@ -59,6 +59,7 @@ pub(crate) const KIND: Kind = Kind {
     field_annotations: &[TEMPLATE_GENERATION],
     generation: Generation::Counted,
     resets: &Resets::STATUS,
+    update_checks: workload::CHECKED_TWICE,
     strategy: &DaemonSetStrategy,
     ..Kind::PLAIN
 };
@@ -113,22 +114,12 @@ impl Strategy for DaemonSetStrategy {
         set_template_generation(new, template_generation(old));
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None, rules));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_spec(object, old, rules)
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        let spec = validate_spec(new, Some(old), rules);
-        errors.append(spec.clone());
-        errors.append(rules.metadata_update(new, old));
-        errors.append(spec);
-        let selector = |object| DaemonSet::of(object).spec().selector();
-        let path = Path::new("spec");
-        errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        workload::immutable_selector(new, old).into_iter().collect()
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {

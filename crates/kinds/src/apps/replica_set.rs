@@ -7,8 +7,8 @@ use crate::core::pod_spec;
 use crate::defaults::{fill, within};
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, ScalePaths, Strategy, Subresource,
-    checks, label_selector, workload,
+    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
+    workload,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -23,7 +23,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ReplicaSet",
     short_names: &["rs"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&SCALE), Subresource::STATUS],
+    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
     columns: Columns {
         list: &[
             Column::NAME,
@@ -48,14 +48,9 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: &Resets::STATUS,
+    update_checks: workload::CHECKED_TWICE,
     strategy: &ReplicaSetStrategy,
     ..Kind::PLAIN
-};
-
-const SCALE: ScalePaths = ScalePaths {
-    spec_replicas: &["spec", "replicas"],
-    status_replicas: &["status", "replicas"],
-    selector: &["spec", "selector"],
 };
 
 fn row(object: &Map) -> Row {
@@ -96,22 +91,12 @@ impl Strategy for ReplicaSetStrategy {
         super::drop_terminating(new, old);
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None, rules));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_spec(object, old, rules)
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        let spec = validate_spec(new, Some(old), rules);
-        errors.append(spec.clone());
-        errors.append(rules.metadata_update(new, old));
-        errors.append(spec);
-        let selector = |object| ReplicaSet::of(object).spec().selector();
-        let path = Path::new("spec");
-        errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        workload::immutable_selector(new, old).into_iter().collect()
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {

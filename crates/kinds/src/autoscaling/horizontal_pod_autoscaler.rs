@@ -5,7 +5,7 @@ use crate::Resets;
 use crate::cells::{NONE, UNSET};
 use crate::defaults::{at, fill, fill_text, within};
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy, Subresource, Version, workload,
+    About, Cell, Check, Column, Columns, Context, Kind, Row, Rules, Strategy, Subresource, Version, workload,
 };
 use object::field::{List, Path};
 use object::{Key, Map, Value};
@@ -58,6 +58,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     resets: &Resets::STATUS,
+    update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &HorizontalPodAutoscalerStrategy,
     ..Kind::PLAIN
 };
@@ -186,19 +187,11 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         }
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate::spec(HorizontalPodAutoscaler::of(object).spec(), 1, &Path::new("spec")));
-        errors
-    }
-
     /// An autoscaler that may scale to zero may go on doing so.
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        let fewest = HorizontalPodAutoscaler::of(old).spec().min_replicas();
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let fewest = old.and_then(|old| HorizontalPodAutoscaler::of(old).spec().min_replicas());
         let least = if fewest == Some(0) { 0 } else { 1 };
-        errors.append(validate::spec(HorizontalPodAutoscaler::of(new).spec(), least, &Path::new("spec")));
-        errors
+        validate::spec(HorizontalPodAutoscaler::of(object).spec(), least, &Path::new("spec"))
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {

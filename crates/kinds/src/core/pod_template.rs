@@ -5,8 +5,8 @@ use super::replication_controller::{images, names};
 use super::{pod_gates, pod_spec};
 use crate::defaults::{at, within};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Strategy, table, template,
-    workload,
+    About, Cell, Check, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Strategy, table,
+    template, workload,
 };
 use object::field::{List, Path};
 use object::{Map, Value};
@@ -21,6 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns { list: COLUMNS, row },
     generation: Generation::Counted,
     deleted: Deleted::Object,
+    update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &PodTemplateStrategy,
     ..Kind::PLAIN
 };
@@ -60,16 +61,8 @@ impl Strategy for PodTemplateStrategy {
         at(new, "template", |template| at(template, "spec", |spec| pod_gates::drop_disabled(spec, old)));
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_template(object, None, rules));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_template(new, Some(old), rules));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_template(object, old, rules)
     }
 
     fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {

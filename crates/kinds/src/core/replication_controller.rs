@@ -1,15 +1,15 @@
 //! `replicationcontrollers`.
 
 use super::pod_rules::PodOptions;
-use super::{pod_gates, pod_spec};
+use super::pod_spec;
 use crate::Resets;
 use crate::defaults::{at, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules, ScalePaths,
+    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules,
     SelectableFields, SelectableRow, Strategy, Subresource, checks, map_at, table, template, workload,
 };
+use object::Map;
 use object::field::{Error, List, Path};
-use object::{Map, Value};
 use schema::view::{Items, View};
 use schema::views::core::v1::{Container, ReplicationController};
 
@@ -20,7 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ReplicationController",
     short_names: &["rc"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&SCALE), Subresource::STATUS],
+    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     fields: SelectableFields {
         list: &[SelectableRow {
@@ -35,14 +35,9 @@ pub(crate) const KIND: Kind = Kind {
     dependents: Dependents::Orphan,
     key_prefix: Some("controllers"),
     resets: &Resets::STATUS,
+    update_checks: workload::CHECKED_TWICE,
     strategy: &ReplicationControllerStrategy,
     ..Kind::PLAIN
-};
-
-const SCALE: ScalePaths = ScalePaths {
-    spec_replicas: &["spec", "replicas"],
-    status_replicas: &["status", "replicas"],
-    selector: &["spec", "selector"],
 };
 
 const COLUMNS: &[Column] = &[
@@ -100,33 +95,15 @@ impl Strategy for ReplicationControllerStrategy {
     }
 
     fn prepare_create(&self, controller: &mut Map, _context: &Context<'_>) {
-        at(controller, "spec", |spec| {
-            at(spec, "template", |template| {
-                at(template, "spec", |spec| pod_gates::drop_disabled(spec, None))
-            });
-        });
+        template::drop_disabled(controller, None, template::POD_SPEC);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        let old = old.get("spec").and_then(|spec| spec.get("template")?.get("spec")).and_then(Value::as_map);
-        at(new, "spec", |spec| {
-            at(spec, "template", |template| at(template, "spec", |spec| pod_gates::drop_disabled(spec, old)));
-        });
+        template::drop_disabled(new, Some(old), template::POD_SPEC);
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None, rules));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        let spec = validate_spec(new, Some(old), rules);
-        errors.append(spec.clone());
-        errors.append(rules.metadata_update(new, old));
-        errors.append(spec);
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_spec(object, old, rules)
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {

@@ -5,7 +5,7 @@ use crate::Resets;
 use crate::cells::NONE;
 use crate::checks::{required, shown_texts};
 use crate::metadata;
-use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
+use crate::{About, Cell, Check, Column, Columns, Generation, Kind, Row, Scope, Subresource};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, invalid, name_is_dns_label, name_is_dns_subdomain};
@@ -51,6 +51,7 @@ pub(crate) const KIND: Kind = Kind {
     row_order: Some(|object| FlowSchema::of(object).spec().matching_precedence()),
     generation: Generation::Counted,
     resets: &Resets { declared: Some(Resets::STATUS_WITHOUT_METADATA.update), ..Resets::STATUS },
+    update_checks: &[Check::Metadata, Check::Object],
     strategy: &FlowControlStrategy { default, validate },
     ..Kind::PLAIN
 };

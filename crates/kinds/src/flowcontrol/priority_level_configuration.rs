@@ -5,7 +5,7 @@ use crate::Resets;
 use crate::cells::NONE;
 use crate::defaults::{at, fill};
 use crate::metadata;
-use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
+use crate::{About, Cell, Check, Column, Columns, Generation, Kind, Row, Scope, Subresource};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -43,6 +43,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: &Resets { declared: Some(Resets::STATUS_WITHOUT_METADATA.update), ..Resets::STATUS },
+    update_checks: &[Check::Metadata, Check::Object],
     strategy: &FlowControlStrategy { default, validate },
     ..Kind::PLAIN
 };

@@ -2,7 +2,9 @@
 
 use crate::Resets;
 use crate::cells::joined;
-use crate::{About, Cell, Column, Columns, Kind, Row, Rules, Scope, Strategy, Subresource, Version, checks};
+use crate::{
+    About, Cell, Check, Column, Columns, Kind, Row, Rules, Scope, Strategy, Subresource, Version, checks,
+};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::address::{self, parse_cidr_lenient};
@@ -28,6 +30,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     // The reference declares none.
     resets: &Resets { create: &[], update: &[("status", &[&["metadata"], &["spec"]])], declared: Some(&[]) },
+    update_checks: &[Check::MetadataChange, Check::Change],
     strategy: &ServiceCIDRStrategy,
     ..Kind::PLAIN
 };
@@ -41,19 +44,12 @@ struct ServiceCIDRStrategy;
 
 /// Create and update write the status as well.
 impl Strategy for ServiceCIDRStrategy {
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate(ServiceCIDR::of(object).spec().cidrs()));
-        errors
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        validate(ServiceCIDR::of(object).spec().cidrs())
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_change(
-            ServiceCIDR::of(new).spec().cidrs(),
-            ServiceCIDR::of(old).spec().cidrs(),
-        ));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        validate_change(ServiceCIDR::of(new).spec().cidrs(), ServiceCIDR::of(old).spec().cidrs())
     }
 }
 

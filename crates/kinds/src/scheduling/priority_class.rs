@@ -2,7 +2,9 @@
 
 use crate::cells::boolean;
 use crate::defaults::fill_text;
-use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Rules, Scope, Strategy, checks, metadata};
+use crate::{
+    About, Cell, Check, Column, Columns, Generation, Kind, Row, Rules, Scope, Strategy, checks, metadata,
+};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -27,6 +29,8 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::One,
+    // The rules for new objects are not asked again: value and policy cannot change.
+    update_checks: &[Check::MetadataChange, Check::Change],
     strategy: &PriorityClassStrategy,
     ..Kind::PLAIN
 };
@@ -50,8 +54,8 @@ impl Strategy for PriorityClassStrategy {
         fill_text(object, "preemptionPolicy", "PreemptLowerPriority");
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let mut errors = List::new();
         let class = PriorityClass::of(object);
         errors.extend(match metadata(object).name() {
             name if name.starts_with("system-") => not_a_system_class(name, class).map(|why| {
@@ -73,9 +77,8 @@ impl Strategy for PriorityClassStrategy {
         errors
     }
 
-    /// The rules for new objects are not asked again: value and policy cannot change.
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        let mut errors = List::new();
         if PriorityClass::of(new).value() != PriorityClass::of(old).value() {
             errors.push(Error::forbidden(&Path::new("value"), "may not be changed in an update."));
         }
