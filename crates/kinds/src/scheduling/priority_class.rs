@@ -95,13 +95,33 @@ impl Strategy for PriorityClassStrategy {
 /// The highest priority of classes that are not of the system.
 const HIGHEST: i64 = 1_000_000_000;
 
+/// A class that the system makes.
+pub struct SystemPriorityClass {
+    /// The name.
+    pub name: &'static str,
+    /// The priority.
+    pub value: i64,
+    /// The description.
+    pub description: &'static str,
+}
+
+/// The classes that the system makes, in the order in which it makes them.
+pub const SYSTEM_PRIORITY_CLASSES: &[SystemPriorityClass] = &[
+    SystemPriorityClass {
+        name: "system-node-critical",
+        value: 2 * HIGHEST + 1000,
+        description: "Used for system critical pods that must not be moved from their current node.",
+    },
+    SystemPriorityClass {
+        name: "system-cluster-critical",
+        value: 2 * HIGHEST,
+        description: "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    },
+];
+
 /// The value of a class that the system makes.
 fn system_value(name: &str) -> Option<i64> {
-    match name {
-        "system-cluster-critical" => Some(2 * HIGHEST),
-        "system-node-critical" => Some(2 * HIGHEST + 1000),
-        _ => None,
-    }
+    SYSTEM_PRIORITY_CLASSES.iter().find(|class| class.name == name).map(|class| class.value)
 }
 
 /// Why a class is none of those that the system makes.
