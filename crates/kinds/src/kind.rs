@@ -1,6 +1,6 @@
 //! The row of a kind: routing, discovery, OpenAPI, tables and authorization attributes derive from it.
 
-use crate::{Check, Columns, NoHooks, Resets, Strategy};
+use crate::{Check, Columns, FieldPath, NoHooks, Resets, Strategy};
 use object::{Map, Value};
 
 /// A built-in resource type in all its versions.
@@ -54,6 +54,9 @@ pub struct Kind {
     /// write pipeline, before the hook of the [`Strategy`]. A field manager does not own them, which is known
     /// in step 5.
     pub resets: &'static Resets,
+    /// The field path of the pod spec of a kind with a pod template; empty for others. Step 10 of the write
+    /// pipeline drops the fields of disabled features from it, unless the old object uses them.
+    pub pod_spec: FieldPath,
     /// The checks of an update, in the order of the reference: the errors of each follow those of the one
     /// before.
     pub update_checks: &'static [Check],
@@ -87,6 +90,7 @@ impl Kind {
         metadata_rules: MetadataRules::Core,
         key_prefix: None,
         resets: &Resets::NONE,
+        pod_spec: &[],
         update_checks: Check::PLAIN,
         strategy: &NoHooks,
     };

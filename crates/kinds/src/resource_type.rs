@@ -3,6 +3,7 @@
 //! A built-in resource type is made from a row ([`Kind`]) at start, a custom one from its custom resource
 //! definition. Code that serves requests uses only this form and does not distinguish the two.
 
+use crate::template;
 use crate::{
     About, Action, Check, Column, Connect, Context, Deleted, Dependents, FieldPath, Generation, Kind,
     MetadataRules, Refusal, Resets, Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource,
@@ -79,6 +80,8 @@ pub struct ResourceType {
     /// The fields that a field manager does not own, by the subresource of its writes (empty for the object
     /// itself).
     pub unowned: Vec<(Text, Set)>,
+    /// The field path of the pod spec in a pod template; empty for a kind without one.
+    pub pod_spec: FieldPath,
     /// The checks of an update, in their order.
     pub update_checks: &'static [Check],
     /// Its hooks in the write pipeline.
@@ -262,6 +265,7 @@ impl ResourceType {
                 .iter()
                 .map(|(name, paths)| (Text::known(name), set(paths)))
                 .collect(),
+            pod_spec: kind.pod_spec,
             update_checks: kind.update_checks,
             strategy: Ref::Static(kind.strategy),
             definition: None,
@@ -316,6 +320,7 @@ impl ResourceType {
             key_prefix: format!("{}/{resource}", kind.group).into(),
             resets: &Resets::NONE,
             unowned: Vec::new(),
+            pod_spec: &[],
             update_checks: Check::PLAIN,
             strategy: Ref::Static(&crate::NoHooks),
             definition: Some(Arc::new(|| None)),
@@ -323,18 +328,22 @@ impl ResourceType {
         }
     }
 
-    /// Step 10 of a create: resets fields, and calls the hook of the strategy.
+    /// Step 10 of a create: resets fields, drops those of disabled features from a pod template, and calls
+    /// the hook of the strategy.
     pub fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
         self.resets.reset_new(object);
+        template::drop_disabled(object, None, self.pod_spec);
         self.strategy.prepare_create(object, context);
     }
 
-    /// Step 10 of an update of the object itself, or of a part of it: resets fields, and calls the hook of the
-    /// strategy.
+    /// Step 10 of an update of the object itself, or of a part of it: the same.
     pub fn prepare_update(&self, part: Option<WrittenPart>, new: &mut Map, old: &Map, context: &Context<'_>) {
         self.resets.reset_changed(part.map_or("", WrittenPart::subresource), new, old);
         match part {
-            None => self.strategy.prepare_update(new, old, context),
+            None => {
+                template::drop_disabled(new, Some(old), self.pod_spec);
+                self.strategy.prepare_update(new, old, context);
+            }
             Some(WrittenPart::Status) => self.strategy.prepare_status(new, old, context),
             Some(part) => self.strategy.prepare_part(part, new, old, context),
         }

@@ -59,6 +59,7 @@ pub(crate) const KIND: Kind = Kind {
     field_annotations: &[TEMPLATE_GENERATION],
     generation: Generation::Counted,
     resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
     update_checks: workload::CHECKED_TWICE,
     strategy: &DaemonSetStrategy,
     ..Kind::PLAIN
@@ -99,13 +100,11 @@ impl Strategy for DaemonSetStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        template::drop_disabled(object, None, POD_SPEC);
         let number = template_generation(object).max(1);
         set_template_generation(object, number);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        template::drop_disabled(new, Some(old), POD_SPEC);
         let changed = template::differs(new, old);
         set_template_generation(new, template_generation(old).saturating_add(i64::from(changed)));
     }

@@ -5,7 +5,7 @@ use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_s
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
-use crate::template::{self, POD_SPEC};
+use crate::template::POD_SPEC;
 use crate::{
     About, Cell, Check, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource,
     checks, differs_but_for, int_or_percent, workload,
@@ -51,6 +51,7 @@ pub(crate) const KIND: Kind = Kind {
         update: &[("", &[&["status"]]), ("status", &[&["spec"], &["metadata", "labels"]])],
         ..Resets::STATUS
     },
+    pod_spec: POD_SPEC,
     update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &DeploymentStrategy,
     ..Kind::PLAIN
@@ -97,14 +98,6 @@ impl Strategy for DeploymentStrategy {
         Some(format!(
             "failed to parse annotation[{ROLLBACK}]={text} as int64: strconv.ParseInt: parsing {quoted}: {why}"
         ))
-    }
-
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        template::drop_disabled(object, None, POD_SPEC);
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {

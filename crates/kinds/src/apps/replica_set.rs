@@ -1,14 +1,13 @@
 //! `replicasets`.
 
 use crate::Resets;
-use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
+use crate::cells::{CONTAINERS, IMAGES, selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{fill, within};
-use crate::template::{self, POD_SPEC};
+use crate::template::POD_SPEC;
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
-    workload,
+    About, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks, workload,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -48,25 +47,14 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
     update_checks: workload::CHECKED_TWICE,
     strategy: &ReplicaSetStrategy,
     ..Kind::PLAIN
 };
 
 fn row(object: &Map) -> Row {
-    let set = ReplicaSet::of(object);
-    let (spec, status) = (set.spec(), set.status());
-    vec![
-        Cell::name(object),
-        Cell::Integer(spec.replicas().unwrap_or_default()),
-        Cell::Integer(status.replicas()),
-        Cell::Integer(status.ready_replicas()),
-        Cell::age(object),
-        container_names(spec.template()),
-        container_images(spec.template()),
-        selector(spec.selector()),
-    ]
-    .into()
+    workload::replica_set_row(object, selector(ReplicaSet::of(object).spec().selector()))
 }
 
 struct ReplicaSetStrategy;
@@ -77,14 +65,6 @@ impl Strategy for ReplicaSetStrategy {
             within(spec, "template", pod_spec::default_template);
             fill(spec, "replicas", 1i64);
         });
-    }
-
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        template::drop_disabled(object, None, POD_SPEC);
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
@@ -101,22 +81,7 @@ impl Strategy for ReplicaSetStrategy {
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
-        let path = Path::new("status");
-        let status = ReplicaSet::of(new).status();
-        let (labeled, ready) = (status.fully_labeled_replicas(), status.ready_replicas());
-        let available = status.available_replicas();
-        errors.append(workload::counters(
-            &[
-                ("replicas", status.replicas()),
-                ("fullyLabeledReplicas", labeled),
-                ("readyReplicas", ready),
-                ("availableReplicas", available),
-                ("observedGeneration", status.observed_generation()),
-                ("terminatingReplicas", status.terminating_replicas().unwrap_or_default()),
-            ],
-            &path,
-        ));
-        errors.append(workload::labeled_replicas(status.replicas(), labeled, ready, available, &path));
+        errors.append(workload::replica_set_counts(new));
         errors
     }
 

@@ -37,6 +37,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
     // The name is not checked again: those of old objects may have dots.
     update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &StatefulSetStrategy,
@@ -77,7 +78,6 @@ impl Strategy for StatefulSetStrategy {
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
         drop_max_unavailable(object);
-        template::drop_disabled(object, None, POD_SPEC);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
@@ -85,7 +85,6 @@ impl Strategy for StatefulSetStrategy {
         if update.and_then(|update| update.max_unavailable()).is_none() {
             drop_max_unavailable(new);
         }
-        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {

@@ -7,9 +7,8 @@ use crate::cells::{
 };
 use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, within};
-use crate::template;
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
+    About, Cell, Column, Columns, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
     label_selector, metadata, workload,
 };
 use object::Map;
@@ -44,6 +43,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
     strategy: &CronJobStrategy,
     ..Kind::PLAIN
 };
@@ -80,14 +80,6 @@ impl Strategy for CronJobStrategy {
             fill(spec, "successfulJobsHistoryLimit", 3i64);
             fill(spec, "failedJobsHistoryLimit", 1i64);
         });
-    }
-
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        template::drop_disabled(object, None, POD_SPEC);
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {

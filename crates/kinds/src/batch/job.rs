@@ -8,7 +8,7 @@ use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, select
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, within};
 use crate::table::human_duration;
-use crate::template::{self, POD_SPEC};
+use crate::template::POD_SPEC;
 use crate::{
     About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules,
     SelectableFields, SelectableRow, Strategy, Subresource, checks, label_selector, map_at, metadata,
@@ -56,6 +56,7 @@ pub(crate) const KIND: Kind = Kind {
     generation: Generation::Counted,
     dependents: Dependents::Orphan,
     resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
     strategy: &JobStrategy,
     ..Kind::PLAIN
 };
@@ -172,11 +173,6 @@ impl Strategy for JobStrategy {
                 label_as_template(object);
             }
         }
-        template::drop_disabled(object, None, POD_SPEC);
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {

@@ -5,8 +5,8 @@ use super::pod_spec;
 use crate::Resets;
 use crate::defaults::{at, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules,
-    SelectableFields, SelectableRow, Strategy, Subresource, checks, map_at, table, template, workload,
+    About, Cell, Column, Columns, Dependents, Generation, Kind, Refusal, Row, Rules, SelectableFields,
+    SelectableRow, Strategy, Subresource, checks, map_at, table, template, workload,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -35,6 +35,7 @@ pub(crate) const KIND: Kind = Kind {
     dependents: Dependents::Orphan,
     key_prefix: Some("controllers"),
     resets: &Resets::STATUS,
+    pod_spec: template::POD_SPEC,
     update_checks: workload::CHECKED_TWICE,
     strategy: &ReplicationControllerStrategy,
     ..Kind::PLAIN
@@ -52,20 +53,10 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn row(object: &Map) -> Row {
-    let controller = ReplicationController::of(object);
-    let (spec, status) = (controller.spec(), controller.status());
-    let containers = spec.template().map(|template| template.spec().containers());
-    vec![
-        Cell::name(object),
-        Cell::Integer(spec.replicas().unwrap_or_default()),
-        Cell::Integer(status.replicas()),
-        Cell::Integer(status.ready_replicas()),
-        Cell::age(object),
-        Cell::Text(containers.map(names).unwrap_or_default()),
-        Cell::Text(containers.map(images).unwrap_or_default()),
-        Cell::Text(table::labels(spec.selector())),
-    ]
-    .into()
+    workload::replica_set_row(
+        object,
+        Cell::Text(table::labels(ReplicationController::of(object).spec().selector())),
+    )
 }
 
 /// The names of containers.
@@ -94,35 +85,13 @@ impl Strategy for ReplicationControllerStrategy {
         }
     }
 
-    fn prepare_create(&self, controller: &mut Map, _context: &Context<'_>) {
-        template::drop_disabled(controller, None, template::POD_SPEC);
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        template::drop_disabled(new, Some(old), template::POD_SPEC);
-    }
-
     fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
         validate_spec(object, old, rules)
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
-        let path = Path::new("status");
-        let status = ReplicationController::of(new).status();
-        let (labeled, ready) = (status.fully_labeled_replicas(), status.ready_replicas());
-        let available = status.available_replicas();
-        errors.append(workload::counters(
-            &[
-                ("replicas", status.replicas()),
-                ("fullyLabeledReplicas", labeled),
-                ("readyReplicas", ready),
-                ("availableReplicas", available),
-                ("observedGeneration", status.observed_generation()),
-            ],
-            &path,
-        ));
-        errors.append(workload::labeled_replicas(status.replicas(), labeled, ready, available, &path));
+        errors.append(workload::replica_set_counts(new));
         errors
     }
 
