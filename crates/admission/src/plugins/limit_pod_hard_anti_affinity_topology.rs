@@ -31,13 +31,12 @@ impl Immediate for LimitPodHardAntiAffinityTopology {
         let anti_affinity = pod.spec().affinity().and_then(|affinity| affinity.pod_anti_affinity());
         let terms = anti_affinity.map(|rules| rules.required_during_scheduling_ignored_during_execution());
         let mut keys = terms.into_iter().flat_map(|terms| terms.iter()).map(|term| term.topology_key());
-        let outcome = keys.find(|key| *key != HOSTNAME).map_or(Ok(()), |key| {
+        keys.find(|key| *key != HOSTNAME).map_or(Ok(()), |key| {
             let why = format!(
                 "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key {HOSTNAME} is allowed"
             );
             Err(Status::forbidden("", "pods", pod.metadata().name(), &why))
-        });
-        outcome
+        })
     }
 }
 
