@@ -30,6 +30,44 @@ pub trait Plugin: Send + Sync {
     }
 }
 
+/// A plugin whose answers depend on nothing that has to be waited for, and that reserves nothing.
+pub trait Immediate: Send + Sync {
+    /// Whether it has anything to do with an operation.
+    fn handles(&self, operation: Operation) -> bool;
+
+    /// Mutating admission: may change the object, which is absent for a delete, or refuse the write.
+    fn mutate(&self, _attributes: &Attributes<'_>, _object: Option<&mut Value>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Validating admission: may refuse the write.
+    fn validate(&self, _attributes: &Attributes<'_>, _object: Option<&Value>) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+impl<P: Immediate> Plugin for P {
+    fn handles(&self, operation: Operation) -> bool {
+        Immediate::handles(self, operation)
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'_>,
+        object: Option<&'a mut Value>,
+    ) -> Deferred<'a, Result<(), Status>> {
+        Deferred::Now(Immediate::mutate(self, attributes, object))
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'_>,
+        object: Option<&'a Value>,
+    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+        Deferred::Now(Immediate::validate(self, attributes, object).map(|()| None))
+    }
+}
+
 /// What became of a write that something was reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
@@ -96,10 +134,13 @@ impl Drop for Reservation {
     }
 }
 
-/// The proof that a write has passed admission, with everything that was reserved for it.
+/// The proof that a write has passed admission, with everything that was reserved for it, and the work that
+/// follows its commit.
 #[must_use]
+#[derive(Default)]
 pub struct Admitted {
     reservations: Vec<Reservation>,
+    after_commit: Option<BoxFuture<'static, ()>>,
 }
 
 impl Admitted {
@@ -108,14 +149,20 @@ impl Admitted {
         self.reservations.push(reservation);
     }
 
-    /// Two proofs for a write that takes two commits; what was reserved belongs to the second.
-    pub fn split(self) -> (Self, Self) {
-        (Self { reservations: Vec::new() }, self)
+    /// Adds the work of a kind that follows the commit. The request is answered after it; it is done even if
+    /// the client goes away.
+    pub fn after_commit(&mut self, work: BoxFuture<'static, ()>) {
+        self.after_commit = Some(work);
     }
 
-    /// Whether anything was reserved.
-    pub fn has_reservations(&self) -> bool {
-        !self.reservations.is_empty()
+    /// Two proofs for a write that takes two commits; what was reserved belongs to the second.
+    pub fn split(self) -> (Self, Self) {
+        (Self::default(), self)
+    }
+
+    /// Whether the outcome of the write matters: for a reservation, or for work that follows the commit.
+    pub fn needs_outcome(&self) -> bool {
+        !self.reservations.is_empty() || self.after_commit.is_some()
     }
 
     /// The write was committed: everything that was reserved stays so.
@@ -136,6 +183,10 @@ impl Admitted {
     async fn settle(self, settled: Settled) {
         for reservation in self.reservations {
             reservation.settle(settled).await;
+        }
+        if let Some(work) = self.after_commit.filter(|_| settled == Settled::Committed) {
+            // A task of its own, so that a panic does not hide the outcome of the commit.
+            let _ = tasks::once(work).await;
         }
     }
 }
@@ -209,7 +260,7 @@ impl Chain {
         attributes: &Attributes<'_>,
         object: Option<&Value>,
     ) -> Result<Admitted, Status> {
-        let mut admitted = Admitted { reservations: Vec::new() };
+        let mut admitted = Admitted::default();
         for plugin in self.handling(attributes.operation) {
             let outcome = match plugin.validate(attributes, object) {
                 Deferred::Now(outcome) => outcome,
@@ -242,16 +293,34 @@ mod tests {
             let released = released.clone();
             Reservation::new(move || released.store(true, Ordering::Relaxed))
         };
-        let mut admitted = Admitted { reservations: Vec::new() };
+        let mut admitted = Admitted::default();
         admitted.reserve(reserve());
         admitted.reserve(release());
-        assert!(admitted.has_reservations());
+        assert!(admitted.needs_outcome());
         admitted.committed().await;
         assert_eq!(*told.lock().unwrap(), [Settled::Committed]);
         assert!(!released.load(Ordering::Relaxed));
-        drop(Admitted { reservations: vec![reserve(), release()] });
+        drop(Admitted { reservations: vec![reserve(), release()], ..Admitted::default() });
         assert_eq!(*told.lock().unwrap(), [Settled::Committed, Settled::Abandoned]);
         assert!(released.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test]
+    async fn work_after_the_commit_is_done_only_if_the_write_was_committed() {
+        let done = Arc::new(AtomicBool::new(false));
+        let admitted = || {
+            let done = done.clone();
+            let mut admitted = Admitted::default();
+            admitted.after_commit(Box::pin(async move { done.store(true, Ordering::Relaxed) }));
+            assert!(admitted.needs_outcome());
+            admitted
+        };
+        admitted().abandoned().await;
+        admitted().unknown().await;
+        drop(admitted());
+        assert!(!done.load(Ordering::Relaxed));
+        admitted().committed().await;
+        assert!(done.load(Ordering::Relaxed));
     }
 
     #[tokio::test]
@@ -266,7 +335,7 @@ mod tests {
                 }))
             })
         };
-        Admitted { reservations: vec![reserve()] }.committed().await;
+        Admitted { reservations: vec![reserve()], ..Admitted::default() }.committed().await;
         reserve().abandon().await;
         assert_eq!(*done.lock().unwrap(), [Settled::Committed, Settled::Abandoned]);
         drop(reserve());

@@ -27,7 +27,7 @@ pub mod webhook;
 mod writer;
 
 pub use attributes::{Attributes, Operation, Request, differ_in_ownership_only};
-pub use chain::{Admitted, Chain, Passes, Plugin, Reservation, Settled};
+pub use chain::{Admitted, Chain, Immediate, Passes, Plugin, Reservation, Settled};
 pub use known::Known;
 pub use warnings::Warnings;
 pub use writer::{Write, Writer};

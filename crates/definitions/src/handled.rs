@@ -2,12 +2,9 @@
 //! of an object can follow at once, and after a delete of the definition it is refused at once.
 
 use crate::{GROUP, RESOURCE};
-use admission::{Attributes, Reservation, Settled};
-use auth::Authorizer;
-use cache::{Cache, Entry, Resource};
-use object::{Text, Value};
+use cache::{Cache, Resource};
+use object::Text;
 use registry::WriteHook;
-use schema::Status;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,40 +65,22 @@ impl Handled {
         }
     }
 
-    /// Lets a write of a definition wait for it.
-    fn reservation(&self, name: &str) -> Reservation {
-        let (handled, name) = (self.clone(), name.to_owned());
-        Reservation::followed_by(move |settled| {
-            let rest = async move {
-                if timeout(LONGEST, handled.wait(&name)).await.is_err() {
-                    log::warn!(definition = name.as_str(); "a definition is not served yet");
-                }
-            };
-            (settled == Settled::Committed).then_some(Box::pin(rest) as BoxFuture<'static, ()>)
-        })
-    }
-
     fn revisions(&self) -> MutexGuard<'_, HashMap<Text, Revision>> {
         self.0.revisions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl WriteHook for Handled {
-    fn before_write<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        _authorizer: &'a Authorizer,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<Option<Reservation>, Status>> {
+    fn after_commit(&self, name: &str, subresource: &str) -> Option<BoxFuture<'static, ()>> {
         // The status is what the loop writes itself.
-        if !attributes.subresource.is_empty() {
-            return Box::pin(std::future::ready(Ok(None)));
+        if !subresource.is_empty() {
+            return None;
         }
-        let name = object.as_map().map(|object| kinds::metadata(object).name()).unwrap_or_default();
-        Box::pin(std::future::ready(Ok(Some(self.reservation(name)))))
-    }
-
-    fn before_mark(&self, entry: &Entry) -> Option<Reservation> {
-        Some(self.reservation(entry.name()))
+        let (handled, name) = (self.clone(), name.to_owned());
+        Some(Box::pin(async move {
+            if timeout(LONGEST, handled.wait(&name)).await.is_err() {
+                log::warn!(definition = name.as_str(); "a definition is not served yet");
+            }
+        }))
     }
 }

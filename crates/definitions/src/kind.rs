@@ -86,7 +86,7 @@ pub fn kind_of(definition: &Map, sources: &Sources) -> Result<CustomKind, Error>
             deprecated: version.deprecated().then(|| warning(spec, version)),
             fields: fields(version, stored_as.root()),
             generation: Generation::Counted,
-            resets: if has_status { resets() } else { Vec::new() },
+            unowned: if has_status { unowned() } else { Vec::new() },
             strategy: Ref::Shared(Arc::new(CustomStrategy::new(schema.clone(), has_status, scale))),
             definition: Some(read_schema(
                 &sources.definitions,
@@ -233,7 +233,7 @@ fn defaults(steps: &[&str], root: &Node) -> Vec<(Text, Text)> {
 
 /// With a status subresource, the object itself does not write the status, and the status does not write the
 /// spec.
-fn resets() -> Vec<(Text, Set)> {
+fn unowned() -> Vec<(Text, Set)> {
     let of = |field: &'static str| [[Element::field(field)].as_slice()].into_iter().collect::<Set>();
     vec![(Text::EMPTY, of("status")), (Text::known("status"), of("spec"))]
 }

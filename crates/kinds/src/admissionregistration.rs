@@ -1,8 +1,14 @@
 //! The kinds of `admissionregistration.k8s.io`.
 
-use crate::Kind;
-use crate::defaults::{at, each, fill, fill_text};
+use crate::cells::UNSET;
+use crate::defaults::{at, each, fill, fill_text, within};
+use crate::{
+    About, Cell, Check, Column, Columns, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
+};
 use object::Map;
+use object::field::List;
+use schema::view::View;
+use schema::views::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use schema::views::meta::v1::LabelSelector;
 use std::fmt::Write;
 
@@ -24,6 +30,89 @@ pub(crate) const KINDS: &[&Kind] = &[
     &mutating_admission_policy::KIND,
     &mutating_admission_policy_binding::KIND,
 ];
+
+/// The row of the group: what its kinds have in common.
+const PLAIN: Kind = Kind {
+    group: "admissionregistration.k8s.io",
+    categories: &["api-extensions"],
+    scope: Scope::Cluster,
+    generation: Generation::Counted,
+    metadata_rules: MetadataRules::General,
+    update_checks: &[Check::Metadata, Check::Object],
+    ..Kind::PLAIN
+};
+
+/// The strategy of the kinds of the group.
+struct RegistrationStrategy {
+    default: fn(&mut Map),
+    /// The errors of an object, which takes the place of another one, but for those of its metadata.
+    validate: fn(&Map, Option<&Map>) -> List,
+}
+
+impl Strategy for RegistrationStrategy {
+    fn default(&self, object: &mut Map) {
+        (self.default)(object);
+    }
+
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        (self.validate)(object, old)
+    }
+
+    /// Only validating policies have a status.
+    fn validate_status(&self, new: &Map, _old: &Map, _rules: &Rules<'_>) -> List {
+        policy::validate_status(ValidatingAdmissionPolicy::of(new).status())
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+/// The columns of bindings of either kind; the fields that they show are the same.
+const BINDING_COLUMNS: Columns = Columns {
+    list: &[
+        Column::NAME,
+        Column::text(
+            "PolicyName",
+            About::Text("PolicyName indicates the policy definition which the policy binding binded to"),
+        ),
+        Column::text(
+            "ParamRef",
+            About::Text("ParamRef indicates the param resource which sets the configration param"),
+        ),
+        Column::AGE,
+    ],
+    row: |object| {
+        let spec = ValidatingAdmissionPolicyBinding::of(object).spec();
+        let parameters = spec
+            .param_ref()
+            .map(|reference| parameters(reference.name(), reference.namespace(), reference.selector()));
+        let parameters = Cell::Text(parameters.unwrap_or_else(|| UNSET.into()));
+        vec![Cell::name(object), Cell::text(spec.policy_name()), parameters, Cell::age(object)].into()
+    },
+};
+
+/// The column with the kind of the parameters of a policy.
+const PARAM_KIND: Column = Column::text(
+    "ParamKind",
+    About::Text("ParamKind specifies the kind of resources used to parameterize this policy"),
+);
+
+/// The row of a policy of either kind with this number of rules.
+fn policy_row(object: &Map, rules: Cell) -> Row {
+    let kind = ValidatingAdmissionPolicy::of(object).spec().param_kind();
+    let parameters = kind.map(|kind| format!("{}/{}", kind.api_version(), kind.kind()));
+    let parameters = Cell::Text(parameters.unwrap_or_else(|| UNSET.into()));
+    vec![Cell::name(object), rules, parameters, Cell::age(object)].into()
+}
+
+/// Sets the defaults of a policy of either kind.
+fn default_policy(object: &mut Map) {
+    within(object, "spec", |spec| {
+        fill_text(spec, "failurePolicy", "Fail");
+        at(spec, "matchConstraints", match_resources);
+    });
+}
 
 /// Sets the defaults of a webhook.
 fn webhook(webhook: &mut Map) {
@@ -52,7 +141,7 @@ fn rule(rule: &mut Map) {
 /// The parameters of a binding. A selector is printed as the Go types of the reference print.
 fn parameters(name: &str, namespace: &str, selector: Option<LabelSelector<'_>>) -> String {
     match (name, namespace, selector) {
-        ("", _, None) => crate::cells::UNSET.into(),
+        ("", _, None) => UNSET.into(),
         ("", _, Some(selector)) => spelled(selector),
         (name, "", _) => format!("*/{name}"),
         (name, namespace, _) => format!("{namespace}/{name}"),

@@ -6,6 +6,11 @@ use object::name;
 use object::quote::quote_each;
 use schema::view::Items;
 
+/// The error of a text that an update changes.
+pub(crate) fn same_text(new: &str, old: &str, path: &Path<'_>) -> Option<Error> {
+    (new != old).then(|| Error::invalid(path, new, "field is immutable"))
+}
+
 /// Text that has to be there.
 pub(crate) fn required(text: &str, path: &Path<'_>) -> Option<Error> {
     text.is_empty().then(|| Error::required(path, ""))

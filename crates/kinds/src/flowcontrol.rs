@@ -42,15 +42,10 @@ impl Strategy for FlowControlStrategy {
         }
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append((self.validate)(object));
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let mut errors = (self.validate)(object);
         errors.append(validate_conditions(object));
         errors
-    }
-
-    fn validate_update(&self, new: &Map, _old: &Map, rules: &Rules<'_>) -> List {
-        self.validate_create(new, rules)
     }
 
     fn validate_status(&self, new: &Map, _old: &Map, _rules: &Rules<'_>) -> List {

@@ -1,6 +1,6 @@
 //! The row of a kind: routing, discovery, OpenAPI, tables and authorization attributes derive from it.
 
-use crate::{Columns, ResetFields, Strategy, WithoutStatus};
+use crate::{Check, Columns, FieldPath, NoHooks, Resets, Strategy};
 use object::{Map, Value};
 
 /// A built-in resource type in all its versions.
@@ -50,10 +50,16 @@ pub struct Kind {
     pub metadata_rules: MetadataRules,
     /// The prefix of the reference's etcd keys, if it is not the name of the resource.
     pub key_prefix: Option<&'static str>,
-    /// The fields that a write resets whatever the client sends, by subresource (empty for the object
-    /// itself): a field manager does not own them through that subresource. The [`Strategy`] resets them in
-    /// step 10 of the write pipeline; managed fields are computed earlier, in step 5, and need the list.
-    pub resets: ResetFields,
+    /// The fields that a write resets whatever the client sends. They are reset at the start of step 10 of the
+    /// write pipeline, before the hook of the [`Strategy`]. A field manager does not own them, which is known
+    /// in step 5.
+    pub resets: &'static Resets,
+    /// The field path of the pod spec of a kind with a pod template; empty for others. Step 10 of the write
+    /// pipeline drops the fields of disabled features from it, unless the old object uses them.
+    pub pod_spec: FieldPath,
+    /// The checks of an update, in the order of the reference: the errors of each follow those of the one
+    /// before.
+    pub update_checks: &'static [Check],
     /// Its hooks in the write pipeline.
     pub strategy: &'static dyn Strategy,
 }
@@ -83,8 +89,10 @@ impl Kind {
         undeletable: &[],
         metadata_rules: MetadataRules::Core,
         key_prefix: None,
-        resets: &[],
-        strategy: &WithoutStatus,
+        resets: &Resets::NONE,
+        pod_spec: &[],
+        update_checks: Check::PLAIN,
+        strategy: &NoHooks,
     };
 
     /// The version called `name`.
@@ -355,6 +363,19 @@ pub enum WrittenPart {
     EphemeralContainers,
     /// The resources of a pod's containers.
     Resize,
+}
+
+impl WrittenPart {
+    /// The name of the subresource.
+    pub const fn subresource(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Finalize => "finalize",
+            Self::Approval => "approval",
+            Self::EphemeralContainers => "ephemeralcontainers",
+            Self::Resize => "resize",
+        }
+    }
 }
 
 /// The field paths of a scale in its object.

@@ -51,6 +51,7 @@ mod workload;
 pub mod x509;
 
 pub use apiextensions::{Approval, NonStructural, note_stored_version};
+pub use certificates::CERTIFICATE_USAGES;
 pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
 pub use custom::CustomStrategy;
 pub use flowcontrol::FLOW_CONTROL_DEFAULTS;
@@ -59,13 +60,14 @@ pub use kind::{
     Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb, Version,
     WrittenPart, store_prefix,
 };
-pub use resets::{FieldPath, ResetFields};
+pub use resets::{FieldPath, ResetFields, Resets};
 pub use resource_type::{
     BodyType, ColumnDefinition, DefinedSchema, Description, ResourceType, RowFn, ScaleFields,
     SelectableField, SubresourceAction, SubresourceType, api_version,
 };
+pub use scheduling::{SYSTEM_PRIORITY_CLASSES, SystemPriorityClass};
 pub use strategy::{
-    Caller, Context, NameRule, Privileged, Rules, Strategy, WithStatus, WithoutStatus, differs_but_for, keep,
+    Caller, Check, Context, NameRule, NoHooks, Privileged, Rules, Strategy, differs_but_for, keep,
     keep_all_but, keep_metadata, map_at,
 };
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};

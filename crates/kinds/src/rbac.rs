@@ -2,7 +2,7 @@
 
 use crate::cells::joined;
 use crate::defaults::{each, fill_text, within};
-use crate::{Cell, Context, Kind, NameRule, Row, Rules, Scope, Strategy};
+use crate::{Cell, Check, Kind, NameRule, Row, Rules, Scope, Strategy};
 use object::field::List;
 use object::{Map, Value};
 use schema::view::{Items, View};
@@ -27,8 +27,8 @@ enum RoleStrategy {
     ClusterRole,
 }
 
-impl RoleStrategy {
-    fn validate(&self, object: &Map, old: Option<&Map>) -> List {
+impl Strategy for RoleStrategy {
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
         match self {
             Self::Role => validate::rules(Role::of(object).rules(), Scope::Namespaced),
             Self::ClusterRole => {
@@ -41,26 +41,6 @@ impl RoleStrategy {
                 errors
             }
         }
-    }
-}
-
-impl Strategy for RoleStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(self.validate(object, None));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        errors.append(self.validate(new, Some(old)));
-        let mut errors = twice(errors);
-        errors.append(rules.metadata_update(new, old));
-        errors
     }
 
     fn name_rule(&self) -> NameRule {
@@ -97,29 +77,20 @@ impl Strategy for BindingStrategy {
         });
     }
 
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
         let role = self.role_ref(object);
-        errors.append(match self {
+        match self {
             Self::RoleBinding => {
                 validate::binding(role, RoleBinding::of(object).subjects(), Scope::Namespaced)
             }
             Self::ClusterRoleBinding => {
                 validate::binding(role, ClusterRoleBinding::of(object).subjects(), Scope::Cluster)
             }
-        });
-        errors
+        }
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = twice(self.validate_create(new, rules));
-        errors.append(rules.metadata_update(new, old));
-        errors.append(validate::same_role(self.role_ref(new), self.role_ref(old)));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        validate::same_role(self.role_ref(new), self.role_ref(old))
     }
 
     fn name_rule(&self) -> NameRule {
@@ -131,12 +102,10 @@ impl Strategy for BindingStrategy {
     }
 }
 
-/// The reference checks an update by the rules for new objects twice, and reports each error twice.
-fn twice(errors: List) -> List {
-    let mut all = errors.clone();
-    all.append(errors);
-    all
-}
+/// The checks of an update: the reference checks an update by the rules for new objects twice, and reports
+/// each error twice.
+const CHECKED_TWICE: &[Check] =
+    &[Check::Metadata, Check::Object, Check::Metadata, Check::Object, Check::MetadataChange, Check::Change];
 
 /// The row of a binding: its role, and its subjects by their kinds.
 fn binding_row(object: &Map, role: RoleRef<'_>, subjects: Items<'_, Subject<'_>>) -> Row {

@@ -3,10 +3,11 @@
 //! A built-in resource type is made from a row ([`Kind`]) at start, a custom one from its custom resource
 //! definition. Code that serves requests uses only this form and does not distinguish the two.
 
+use crate::template;
 use crate::{
-    About, Action, Column, Connect, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Refusal,
-    Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, Version,
-    WrittenPart,
+    About, Action, Check, Column, Connect, Context, Deleted, Dependents, FieldPath, Generation, Kind,
+    MetadataRules, Refusal, Resets, Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource,
+    SubresourceBody, Traffic, Verb, Version, WrittenPart,
 };
 use object::path::Element;
 use object::path_set::Set;
@@ -74,9 +75,15 @@ pub struct ResourceType {
     pub metadata_rules: MetadataRules,
     /// The prefix of the reference's etcd keys, which some error messages show: `minions` for nodes.
     pub key_prefix: Text,
-    /// The reset fields by subresource (empty for the object itself): a field manager does not own them
-    /// through it.
-    pub resets: Vec<(Text, Set)>,
+    /// The fields that a write resets.
+    pub resets: &'static Resets,
+    /// The fields that a field manager does not own, by the subresource of its writes (empty for the object
+    /// itself).
+    pub unowned: Vec<(Text, Set)>,
+    /// The field path of the pod spec in a pod template; empty for a kind without one.
+    pub pod_spec: FieldPath,
+    /// The checks of an update, in their order.
+    pub update_checks: &'static [Check],
     /// Its hooks in the write pipeline.
     pub strategy: Ref<dyn Strategy>,
     /// The schema of a custom kind as its definition has it, for documents about it; none for a built-in
@@ -251,7 +258,15 @@ impl ResourceType {
             undeletable: texts(kind.undeletable),
             metadata_rules: kind.metadata_rules,
             key_prefix: Text::known(kind.key_prefix.unwrap_or(kind.resource)),
-            resets: kind.resets.iter().map(|(name, paths)| (Text::known(name), set(paths))).collect(),
+            resets: kind.resets,
+            unowned: kind
+                .resets
+                .declared()
+                .iter()
+                .map(|(name, paths)| (Text::known(name), set(paths)))
+                .collect(),
+            pod_spec: kind.pod_spec,
+            update_checks: kind.update_checks,
             strategy: Ref::Static(kind.strategy),
             definition: None,
             is_terminating: false,
@@ -303,10 +318,34 @@ impl ResourceType {
             undeletable: Vec::new(),
             metadata_rules: MetadataRules::General,
             key_prefix: format!("{}/{resource}", kind.group).into(),
-            resets: Vec::new(),
-            strategy: Ref::Static(&crate::WithoutStatus),
+            resets: &Resets::NONE,
+            unowned: Vec::new(),
+            pod_spec: &[],
+            update_checks: Check::PLAIN,
+            strategy: Ref::Static(&crate::NoHooks),
             definition: Some(Arc::new(|| None)),
             is_terminating: false,
+        }
+    }
+
+    /// Step 10 of a create: resets fields, drops those of disabled features from a pod template, and calls
+    /// the hook of the strategy.
+    pub fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
+        self.resets.reset_new(object);
+        template::drop_disabled(object, None, self.pod_spec);
+        self.strategy.prepare_create(object, context);
+    }
+
+    /// Step 10 of an update of the object itself, or of a part of it: the same.
+    pub fn prepare_update(&self, part: Option<WrittenPart>, new: &mut Map, old: &Map, context: &Context<'_>) {
+        self.resets.reset_changed(part.map_or("", WrittenPart::subresource), new, old);
+        match part {
+            None => {
+                template::drop_disabled(new, Some(old), self.pod_spec);
+                self.strategy.prepare_update(new, old, context);
+            }
+            Some(WrittenPart::Status) => self.strategy.prepare_status(new, old, context),
+            Some(part) => self.strategy.prepare_part(part, new, old, context),
         }
     }
 

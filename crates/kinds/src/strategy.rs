@@ -153,40 +153,35 @@ pub trait Strategy: Send + Sync {
     /// Sets the fields of a new object that only the server decides, and drops the fields that a client may
     /// not set.
     ///
-    /// Runs in step 10 of a create, after mutating admission and before validation. The object has its name
-    /// and uid; the registry sets the generation afterwards. The default implementation drops `status`.
+    /// Runs in step 10 of a create, after mutating admission and before validation, when the fields of
+    /// [`crate::Kind::resets`] are gone. The object has its name and uid; the registry sets the generation
+    /// afterwards.
     ///
     /// It may add labels, annotations and finalizers.
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
-    }
+    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
 
-    /// Resets the fields that an update of the object itself may not change.
+    /// Resets what an update of the object itself may not change, beside the fields of
+    /// [`crate::Kind::resets`], which are reset before.
     ///
     /// Runs in step 10 of an update without a subresource, after mutating admission and before validation.
     /// The registry restores the generation before it, and uid, creation and deletion timestamps after it.
-    /// The default implementation keeps the old `status`.
     ///
-    /// It may set labels, annotations and finalizers. The fields that it resets are listed in
-    /// [`crate::Kind::resets`].
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
-    }
+    /// It may set labels, annotations and finalizers.
+    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    /// Resets the fields that an update through the status subresource may not change.
+    /// Resets what an update through the status subresource may not change, beside the fields of
+    /// [`crate::Kind::resets`].
     ///
-    /// Runs in step 10 of an update of `status`, in place of [`prepare_update`](Self::prepare_update). The
-    /// default implementation keeps everything of the old object but `metadata` and `status`.
+    /// Runs in step 10 of an update of `status`, in place of [`prepare_update`](Self::prepare_update).
     ///
     /// It may reset `metadata` ([`keep_metadata`]), but not `metadata.managedFields`.
-    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-    }
+    fn prepare_status(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
-    /// Resets the fields that an update through another subresource may not change.
+    /// Resets what an update through another subresource may not change, beside the fields of
+    /// [`crate::Kind::resets`].
     ///
     /// Runs in step 10 of an update of `finalize`, `approval`, `ephemeralcontainers` or `resize`, in place of
-    /// [`prepare_update`](Self::prepare_update). The default implementation changes nothing.
+    /// [`prepare_update`](Self::prepare_update).
     fn prepare_part(&self, _part: crate::WrittenPart, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     /// Whether an update increments `metadata.generation`.
@@ -198,26 +193,48 @@ pub trait Strategy: Send + Sync {
         differs_but_for(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
-    /// The field errors of a new object, all of them, in the order of the reference: it begins with those of
-    /// the metadata ([`Rules::metadata`]) in almost every kind.
+    /// The field errors of an object, but for those of its metadata, in the order of the reference. `old` is
+    /// the state that an update replaces.
     ///
-    /// Runs in step 11 of a create. The default implementation has the rules for metadata and those that the
-    /// schema declares.
+    /// Runs in step 11 of a create and of an update of the object itself. The default implementation has the
+    /// rules that the schema declares.
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> field::List {
+        rules.declared(object, old)
+    }
+
+    /// The field errors of what an update may not change. Runs in step 11 of an update of the object itself.
+    fn validate_change(&self, _new: &Map, _old: &Map) -> field::List {
+        field::List::new()
+    }
+
+    /// The field errors of a new object, all of them, in the order of the reference.
+    ///
+    /// Runs in step 11 of a create. The default implementation has the rules for metadata and those of
+    /// [`validate_object`](Self::validate_object).
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> field::List {
         let mut errors = rules.metadata(object);
-        errors.append(rules.declared(object, None));
+        errors.append(self.validate_object(object, None, rules));
         errors
     }
 
     /// The field errors of an update of the object itself.
     ///
     /// Runs in step 11 after [`prepare_update`](Self::prepare_update). The registry puts the errors of any
-    /// update of metadata before them; most kinds check the metadata once more ([`Rules::metadata_update`]),
-    /// and the new object as if it were created.
+    /// update of metadata before them. The default implementation runs the checks of
+    /// [`crate::Kind::update_checks`].
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(rules.metadata(new));
-        errors.append(rules.declared(new, Some(old)));
+        let mut errors = field::List::new();
+        let (mut metadata, mut object) = (None, None);
+        for check in rules.served.update_checks {
+            errors.append(match check {
+                Check::Metadata => metadata.get_or_insert_with(|| rules.metadata(new)).clone(),
+                Check::MetadataChange => rules.metadata_update(new, old),
+                Check::Object => {
+                    object.get_or_insert_with(|| self.validate_object(new, Some(old), rules)).clone()
+                }
+                Check::Change => self.validate_change(new, old),
+            });
+        }
         errors
     }
 
@@ -354,20 +371,29 @@ pub trait Strategy: Send + Sync {
     }
 }
 
-/// The strategy of a kind without hooks and without a status subresource.
+/// The strategy of a kind without hooks.
 #[derive(Debug)]
-pub struct WithoutStatus;
+pub struct NoHooks;
 
-impl Strategy for WithoutStatus {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
+impl Strategy for NoHooks {}
+
+/// A check of an update of the object itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The metadata, as that of a new object ([`Rules::metadata`]).
+    Metadata,
+    /// The change of the metadata ([`Rules::metadata_update`]).
+    MetadataChange,
+    /// The rest of the object ([`Strategy::validate_object`]).
+    Object,
+    /// What may not change ([`Strategy::validate_change`]).
+    Change,
 }
 
-/// The strategy of a kind without hooks of its own, but with a status subresource.
-#[derive(Debug)]
-pub struct WithStatus;
-
-impl Strategy for WithStatus {}
+impl Check {
+    /// The checks of a kind that declares none.
+    pub const PLAIN: &'static [Self] = &[Self::MetadataChange, Self::Metadata, Self::Object, Self::Change];
+}
 
 /// The formats of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,12 @@ use schema::views::core::v1::PodTemplateSpec;
 /// The field path of the pod spec of a workload.
 pub(crate) const POD_SPEC: &[&str] = &["spec", "template", "spec"];
 
-/// Drops the fields of disabled features from the pod spec at `path`, unless the old object uses them.
+/// Drops the fields of disabled features from the pod spec at `path`, unless the old object uses them. An empty
+/// path leads nowhere.
 pub(crate) fn drop_disabled(new: &mut Map, old: Option<&Map>, path: &[&str]) {
+    if path.is_empty() {
+        return;
+    }
     let old = old.and_then(|old| path.iter().try_fold(old, |map, key| map.get(key)?.as_map()));
     if let Some(spec) = path.iter().try_fold(new, |map, key| map.get_mut(key)?.as_map_mut()) {
         pod_gates::drop_disabled(spec, old);

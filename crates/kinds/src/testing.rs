@@ -12,73 +12,73 @@ const CONTEXT: Context<'static> =
 /// The errors of creating the object of a JSON text. What its metadata does not say is filled in: the name
 /// `a`, the namespace `n`.
 pub(crate) fn create(text: &str) -> Vec<String> {
-    with(text, |strategy, object, rules| texts(&strategy.validate_create(&created(strategy, object), rules)))
+    with(text, |served, object, rules| {
+        texts(&served.strategy.validate_create(&created(served, object), rules))
+    })
 }
 
 /// The errors of creating it on a server that refuses privileged containers.
 pub(crate) fn create_unprivileged(text: &str) -> Vec<String> {
-    with(text, |strategy, object, rules| {
+    with(text, |served, object, rules| {
         let rules = rules.with_privileged(Privileged::Refused);
-        texts(&strategy.validate_create(&created(strategy, object), &rules))
+        texts(&served.strategy.validate_create(&created(served, object), &rules))
     })
 }
 
 /// The errors of an update of the object itself.
 pub(crate) fn update(new: &str, old: &str) -> Vec<String> {
-    change(new, old, |strategy, new, old, rules| {
-        strategy.prepare_update(new, old, &CONTEXT);
-        strategy.validate_update(new, old, rules)
-    })
+    change(None, new, old, |strategy, new, old, rules| strategy.validate_update(new, old, rules))
 }
 
 /// The errors of an update of the status.
 pub(crate) fn status(new: &str, old: &str) -> Vec<String> {
-    change(new, old, |strategy, new, old, rules| {
-        strategy.prepare_status(new, old, &CONTEXT);
-        strategy.validate_status(new, old, rules)
-    })
+    let part = Some(WrittenPart::Status);
+    change(part, new, old, |strategy, new, old, rules| strategy.validate_status(new, old, rules))
 }
 
 /// The errors of an update through another subresource.
 pub(crate) fn part(part: WrittenPart, new: &str, old: &str) -> Vec<String> {
-    change(new, old, |strategy, new, old, rules| {
-        strategy.prepare_part(part, new, old, &CONTEXT);
-        strategy.validate_part(part, new, old, rules)
-    })
+    change(Some(part), new, old, |strategy, new, old, rules| strategy.validate_part(part, new, old, rules))
 }
 
 /// The warnings for a new object, or for a change.
 pub(crate) fn warnings(new: &str, old: Option<&str>) -> Vec<String> {
-    with(new, |strategy, new, _| match old {
+    with(new, |served, new, _| match old {
         None => {
-            let mut warnings = strategy.preparation_warnings(&new);
-            warnings.extend(strategy.warnings(&created(strategy, new), None));
+            let mut warnings = served.strategy.preparation_warnings(&new);
+            warnings.extend(served.strategy.warnings(&created(served, new), None));
             warnings
         }
-        Some(old) => with(old, |_, old, _| strategy.warnings(&new, Some(&old))),
+        Some(old) => with(old, |_, old, _| served.strategy.warnings(&new, Some(&old))),
     })
 }
 
 /// The warnings for a new status.
 pub(crate) fn status_warnings(new: &str) -> Vec<String> {
-    with(new, |strategy, new, _| strategy.status_warnings(&new))
+    with(new, |served, new, _| served.strategy.status_warnings(&new))
 }
 
 /// `old` is taken as it is stored: with its status, and without what a create prepares.
 fn change(
+    part: Option<WrittenPart>,
     new: &str,
     old: &str,
-    to: impl FnOnce(&dyn Strategy, &mut Map, &Map, &Rules<'_>) -> List,
+    validate: impl FnOnce(&dyn Strategy, &Map, &Map, &Rules<'_>) -> List,
 ) -> Vec<String> {
-    with(new, |strategy, mut new, rules| with(old, |_, old, _| texts(&to(strategy, &mut new, &old, rules))))
+    with(new, |served, mut new, rules| {
+        with(old, |_, old, _| {
+            served.prepare_update(part, &mut new, &old, &CONTEXT);
+            texts(&validate(&*served.strategy, &new, &old, rules))
+        })
+    })
 }
 
-fn created(strategy: &dyn Strategy, mut object: Map) -> Map {
-    strategy.prepare_create(&mut object, &CONTEXT);
+fn created(served: &ResourceType, mut object: Map) -> Map {
+    served.prepare_create(&mut object, &CONTEXT);
     object
 }
 
-fn with<T>(text: &str, to: impl FnOnce(&dyn Strategy, Map, &Rules<'_>) -> T) -> T {
+fn with<T>(text: &str, to: impl FnOnce(&ResourceType, Map, &Rules<'_>) -> T) -> T {
     let head = json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::REQUEST).unwrap().value;
     let word = |key: &str| head.get(key).and_then(Value::as_str).unwrap().to_owned();
     let (api_version, name) = (word("apiVersion"), word("kind"));
@@ -106,7 +106,7 @@ fn with<T>(text: &str, to: impl FnOnce(&dyn Strategy, Map, &Rules<'_>) -> T) -> 
     let stored = kind.storage_owner().and_then(|owner| Some((owner, owner.stored_version()?)));
     let (owner, stored) = stored.unwrap();
     let stored = builtin::by_kind(owner.group, stored.name, owner.kind).unwrap();
-    to(kind.strategy, object.as_map().unwrap().clone(), &Rules::new(&served, stored))
+    to(&served, object.as_map().unwrap().clone(), &Rules::new(&served, stored))
 }
 
 fn texts(errors: &List) -> Vec<String> {

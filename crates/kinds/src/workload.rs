@@ -1,14 +1,36 @@
 //! The rules that kinds share that make pods of a template.
 
+use crate::cells::{container_images, container_names};
 use crate::label_selector::{self, Values};
 use crate::template;
-use crate::{checks, object_meta};
+use crate::{Cell, Check, Row, ScalePaths, checks, object_meta};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::label;
 use object::name::dns1123_label;
+use schema::view::View;
+use schema::views::apps::v1::ReplicaSet;
 use schema::views::core::v1::{PodSpec, PodTemplateSpec};
 use schema::views::meta::v1::LabelSelector;
+
+/// The checks of an update of kinds whose updates the reference checks by the rules for new objects twice.
+pub(crate) const CHECKED_TWICE: &[Check] =
+    &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Object, Check::Change];
+
+/// The field paths of the scale of a workload.
+pub(crate) const SCALE: ScalePaths = ScalePaths {
+    spec_replicas: &["spec", "replicas"],
+    status_replicas: &["status", "replicas"],
+    selector: &["spec", "selector"],
+};
+
+/// The error of an update that changes the selector.
+pub(crate) fn immutable_selector(new: &Map, old: &Map) -> Option<Error> {
+    fn selector(object: &Map) -> Option<LabelSelector<'_>> {
+        object.get("spec")?.get("selector")?.as_map().map(LabelSelector::of)
+    }
+    label_selector::immutable(selector(new), selector(old), &Path::new("spec").child("selector"))
+}
 
 /// The field errors of a selector that has to be there and to pick something; `of` is the kind in the
 /// message.
@@ -97,11 +119,45 @@ pub(crate) fn replicas(replicas: &Replicas<'_>, path: &Path<'_>) -> List {
     errors
 }
 
-/// The same for kinds whose status counts replicas with all labels of the template.
-pub(crate) fn labeled_replicas(all: i64, labeled: i64, ready: i64, available: i64, path: &Path<'_>) -> List {
+/// The errors of the counts in the status of a replica set or of a replication controller, which has the same
+/// fields.
+pub(crate) fn replica_set_counts(object: &Map) -> List {
+    let path = Path::new("status");
+    let status = ReplicaSet::of(object).status();
+    let (all, labeled) = (status.replicas(), status.fully_labeled_replicas());
+    let (ready, available) = (status.ready_replicas(), status.available_replicas());
+    let mut errors = counters(
+        &[
+            ("replicas", all),
+            ("fullyLabeledReplicas", labeled),
+            ("readyReplicas", ready),
+            ("availableReplicas", available),
+            ("observedGeneration", status.observed_generation()),
+            ("terminatingReplicas", status.terminating_replicas().unwrap_or_default()),
+        ],
+        &path,
+    );
     let parts =
         &[("fullyLabeledReplicas", labeled), ("readyReplicas", ready), ("availableReplicas", available)];
-    replicas(&Replicas { all, parts, ready, ready_name: "readyReplicas" }, path)
+    errors.append(replicas(&Replicas { all, parts, ready, ready_name: "readyReplicas" }, &path));
+    errors
+}
+
+/// The table row of a replica set or of a replication controller, with the cell of its selector.
+pub(crate) fn replica_set_row(object: &Map, selector: Cell) -> Row {
+    let set = ReplicaSet::of(object);
+    let (spec, status) = (set.spec(), set.status());
+    vec![
+        Cell::name(object),
+        Cell::Integer(spec.replicas().unwrap_or_default()),
+        Cell::Integer(status.replicas()),
+        Cell::Integer(status.ready_replicas()),
+        Cell::age(object),
+        container_names(spec.template()),
+        container_images(spec.template()),
+        selector,
+    ]
+    .into()
 }
 
 /// The error of a collision count that goes down or away.

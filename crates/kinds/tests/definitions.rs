@@ -7,7 +7,7 @@
 //! reference shows, are one and the same.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
-use kinds::{Caller, Context, ResourceType, Rules};
+use kinds::{Caller, Context, ResourceType, Rules, WrittenPart};
 use object::field::List;
 use object::{Map, Value};
 use schema::{Limits, Shape, json};
@@ -84,15 +84,15 @@ fn errors(served: &ResourceType, what: &str, new: &Value, old: &Value) -> List {
     }
     match what {
         "create" => {
-            served.strategy.prepare_create(&mut new, &CONTEXT);
+            served.prepare_create(&mut new, &CONTEXT);
             served.strategy.validate_create(&new, &rules)
         }
         "update" => {
-            served.strategy.prepare_update(&mut new, &old, &CONTEXT);
+            served.prepare_update(None, &mut new, &old, &CONTEXT);
             served.strategy.validate_update(&new, &old, &rules)
         }
         _ => {
-            served.strategy.prepare_status(&mut new, &old, &CONTEXT);
+            served.prepare_update(Some(WrittenPart::Status), &mut new, &old, &CONTEXT);
             served.strategy.validate_status(&new, &old, &rules)
         }
     }

@@ -1,7 +1,7 @@
 //! The strategies of the kinds of all groups but core.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
-use kinds::{Caller, Context, Dependents, Generation, Kind, NameRule, WrittenPart};
+use kinds::{Caller, Context, Dependents, Generation, Kind, NameRule, ResourceType, WrittenPart};
 use object::{Map, Value};
 use schema::{Limits, Shape, json};
 
@@ -9,6 +9,11 @@ const NOW: &str = "2024-05-06T07:08:09Z";
 
 fn kind(name: &str) -> &'static Kind {
     kinds::all().find(|kind| kind.kind == name && !matches!(kind.group, "" | "events.k8s.io")).unwrap()
+}
+
+fn served(name: &str) -> ResourceType {
+    let kind = kind(name);
+    ResourceType::builtin(kind, kind.stored_version().unwrap()).unwrap()
 }
 
 fn any(text: &str) -> Value {
@@ -25,19 +30,19 @@ fn context() -> Context<'static> {
 
 fn created(name: &str, text: &str) -> Value {
     let mut object = map(text);
-    kind(name).strategy.prepare_create(&mut object, &context());
+    served(name).prepare_create(&mut object, &context());
     object.into()
 }
 
 fn updated(name: &str, old: &str, new: &str) -> Value {
     let mut object = map(new);
-    kind(name).strategy.prepare_update(&mut object, &map(old), &context());
+    served(name).prepare_update(None, &mut object, &map(old), &context());
     object.into()
 }
 
 fn reported(name: &str, old: &str, new: &str) -> Value {
     let mut object = map(new);
-    kind(name).strategy.prepare_status(&mut object, &map(old), &context());
+    served(name).prepare_update(Some(WrittenPart::Status), &mut object, &map(old), &context());
     object.into()
 }
 
@@ -254,7 +259,7 @@ fn certificate_signing_request_records_the_requesting_user() {
         groups: &["staff".to_owned()],
         extra: &[("k".into(), vec!["v".into()])],
     };
-    kind("CertificateSigningRequest").strategy.prepare_create(&mut object, &Context { now: NOW, caller });
+    served("CertificateSigningRequest").prepare_create(&mut object, &Context { now: NOW, caller });
     let wanted = r#"{"spec":{"request":"x","username":"me","groups":["staff"],"extra":{"k":["v"]}}}"#;
     assert_eq!(Value::from(object), any(wanted));
 }
@@ -271,12 +276,8 @@ fn approval_changes_only_conditions_and_sets_their_times() {
     let mut new = map(
         r#"{"spec":{"a":2},"status":{"certificate":"y","conditions":[{"type":"Approved","status":"True"}]}}"#,
     );
-    kind("CertificateSigningRequest").strategy.prepare_part(
-        WrittenPart::Approval,
-        &mut new,
-        &old,
-        &context(),
-    );
+    let part = Some(WrittenPart::Approval);
+    served("CertificateSigningRequest").prepare_update(part, &mut new, &old, &context());
     let wanted = format!(
         r#"{{"spec":{{"a":1}},"status":{{"certificate":"x","conditions":[
             {{"type":"Approved","status":"True","lastUpdateTime":"{NOW}","lastTransitionTime":"{NOW}"}}]}}}}"#

@@ -116,10 +116,10 @@ impl Registry {
 
     /// Commits a change that was admitted, and settles what was reserved for it.
     ///
-    /// A commit with reservations runs to its end even if the request is cancelled: only its outcome says
-    /// whether the reservations can be released.
+    /// A commit whose outcome matters to a reservation or a hook runs to its end even if the request is
+    /// cancelled.
     pub(crate) async fn commit(&self, change: Change, admitted: Admitted) -> Result<Committed, cache::Error> {
-        if !admitted.has_reservations() {
+        if !admitted.needs_outcome() {
             return self.cache().commit(change).await;
         }
         let cache = self.cache().clone();

@@ -205,8 +205,9 @@ impl Registry {
             Step::Nothing => return Ok(StepOutcome::Conflict),
             Step::Mark(object) => {
                 let hook = self.config().hooks.of(&target.served.group, &target.served.resource);
-                let held = hook.filter(|_| run == Run::Real).and_then(|hook| hook.before_mark(&old.entry));
-                held.into_iter().for_each(|held| admitted.reserve(held));
+                let hook = hook.filter(|_| run == Run::Real);
+                let work = hook.and_then(|hook| hook.after_commit(old.entry.name(), ""));
+                work.into_iter().for_each(|work| admitted.after_commit(work));
                 return Ok(
                     match self
                         .replace(target, old, object, run, Oversize::DropManagedFields, admitted)

@@ -34,9 +34,9 @@ pub trait WriteHook: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// A reservation to settle when the mark of a deletion is committed. Runs right before the commit, with
-    /// the state before the mark.
-    fn before_mark(&self, _entry: &Entry) -> Option<Reservation> {
+    /// Work that follows the commit of a write of the object, or of its mark as being deleted. The request is
+    /// answered after it; it is done even if the client goes away.
+    fn after_commit(&self, _name: &str, _subresource: &str) -> Option<BoxFuture<'static, ()>> {
         None
     }
 

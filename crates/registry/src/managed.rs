@@ -182,8 +182,8 @@ impl Versions for Fields<'_> {
 
     fn resets(&self, version: &str) -> Option<&Set> {
         let subresource = self.target.subresource_name();
-        let resets = &self.served(version)?.resets;
-        resets.iter().find(|(name, _)| name == subresource).map(|(_, set)| set)
+        let unowned = &self.served(version)?.unowned;
+        unowned.iter().find(|(name, _)| name == subresource).map(|(_, set)| set)
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn name_object(target: &Target<'_>, object: &mut Map) {
 /// Step 10 for a new object.
 pub(crate) fn prepare_create(target: &Target<'_>, object: &mut Map) {
     let served = target.served;
-    with_context(target, |context| served.strategy.prepare_create(object, context));
+    with_context(target, |context| served.prepare_create(object, context));
     if matches!(served.generation, Generation::Counted | Generation::One) {
         object_meta::set(object, "generation", 1);
     }
@@ -73,11 +73,7 @@ pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
     let served = target.served;
     keep_metadata(new, old, &["generation"]);
     let part = target.part();
-    with_context(target, |context| match part {
-        None => served.strategy.prepare_update(new, old, context),
-        Some(WrittenPart::Status) => served.strategy.prepare_status(new, old, context),
-        Some(part) => served.strategy.prepare_part(part, new, old, context),
-    });
+    with_context(target, |context| served.prepare_update(part, new, old, context));
     let counted = matches!(served.generation, Generation::Counted | Generation::CountedLater);
     if counted && part != Some(WrittenPart::Status) && served.strategy.bumps_generation(new, old) {
         let generation = object_meta::number(old, "generation").unwrap_or_default();

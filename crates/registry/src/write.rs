@@ -446,7 +446,7 @@ impl<'a> Write<'a> {
                 conflict => conflict,
             });
         }
-        reserved.take().into_iter().for_each(|reservation| admitted.reserve(reservation));
+        self.settle_with(&mut admitted, reserved.take(), &attributes);
         self.registry.replace(target, old, new, self.run, self.oversize(), admitted).await
     }
 
@@ -507,7 +507,7 @@ impl<'a> Write<'a> {
         let name = object_meta::text(map(&new)?, "name").to_owned();
         let attributes = Attributes { name: &name, ..*attributes };
         let mut admitted = self.admit(&attributes, &new).await?;
-        reserved.take().into_iter().for_each(|reservation| admitted.reserve(reservation));
+        self.settle_with(&mut admitted, reserved.take(), &attributes);
         if self.run == Run::Real {
             take_version(map_mut(&mut new)?)?;
         }
@@ -545,6 +545,13 @@ impl<'a> Write<'a> {
     /// Step 13.
     async fn admit(&self, attributes: &Attributes<'_>, new: &Value) -> Result<Admitted, Status> {
         self.registry.config().admission.validate(attributes, Some(new)).await
+    }
+
+    /// Adds what the kind's hook reserved, and its work after the commit, to the proof of admission.
+    fn settle_with(&self, admitted: &mut Admitted, reserved: Option<Reservation>, of: &Attributes<'_>) {
+        reserved.into_iter().for_each(|reservation| admitted.reserve(reservation));
+        let work = self.hook().and_then(|hook| hook.after_commit(of.name, of.subresource));
+        work.into_iter().for_each(|work| admitted.after_commit(work));
     }
 
     /// Step 14 for a new object: commits it if there is none of its name, or an unreadable one.

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::SystemIdentity;
+use kinds::{SYSTEM_PRIORITY_CLASSES, SystemPriorityClass};
 use object::time::Time;
 use object::{Map, Value};
 use pki::Cluster;
@@ -325,20 +326,9 @@ impl Boot<'_> {
 
     async fn priority_classes(&self) -> Result<(), Status> {
         let place = Address::v1("scheduling.k8s.io", "priorityclasses", "");
-        for (name, value, about) in [
-            (
-                "system-node-critical",
-                2_000_001_000,
-                "Used for system critical pods that must not be moved from their current node.",
-            ),
-            (
-                "system-cluster-critical",
-                2_000_000_000,
-                "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-            ),
-        ] {
+        for SystemPriorityClass { name, value, description } in SYSTEM_PRIORITY_CLASSES {
             let text = format!(
-                r#"{{"metadata":{{"name":"{name}"}},"value":{value},"description":"{about}","preemptionPolicy":"PreemptLowerPriority"}}"#
+                r#"{{"metadata":{{"name":"{name}"}},"value":{value},"description":"{description}","preemptionPolicy":"PreemptLowerPriority"}}"#
             );
             self.create(place, &text).await?;
         }

@@ -1,7 +1,7 @@
 //! `AlwaysAdmit`: does nothing. It is there for command lines that name it.
 
 use super::{Builtin, Parts};
-use crate::{Operation, Plugin};
+use crate::{Immediate, Operation};
 
 /// The plugin.
 pub struct AlwaysAdmit;
@@ -15,7 +15,7 @@ impl Builtin for AlwaysAdmit {
     }
 }
 
-impl Plugin for AlwaysAdmit {
+impl Immediate for AlwaysAdmit {
     fn handles(&self, _operation: Operation) -> bool {
         false
     }

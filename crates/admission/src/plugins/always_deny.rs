@@ -1,10 +1,9 @@
 //! `AlwaysDeny`: refuses every write, those of the server itself included.
 
 use super::{Builtin, Parts};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Immediate, Operation};
 use object::Value;
 use schema::Status;
-use tasks::Deferred;
 
 /// The plugin.
 pub struct AlwaysDeny;
@@ -18,18 +17,14 @@ impl Builtin for AlwaysDeny {
     }
 }
 
-impl Plugin for AlwaysDeny {
+impl Immediate for AlwaysDeny {
     fn handles(&self, _operation: Operation) -> bool {
         true
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         let why = "admission control is denying all modifications";
-        Deferred::Now(Err(attributes.forbidden(object.as_deref(), why)))
+        Err(attributes.forbidden(object.as_deref(), why))
     }
 }
 

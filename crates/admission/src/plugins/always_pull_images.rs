@@ -3,14 +3,13 @@
 
 use super::errors::{Errors, without_reason};
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Operation};
 use object::field::{Error, Path};
 use object::{Key, Text, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::PodSpec;
 use std::collections::HashSet;
-use tasks::Deferred;
 
 /// The policy.
 const ALWAYS: &str = "Always";
@@ -56,16 +55,12 @@ fn fields<'a>(
     })
 }
 
-impl Plugin for AlwaysPullImages {
+impl Immediate for AlwaysPullImages {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         if concerns(attributes, object.as_deref())
             && let Some(spec) = pod::spec_mut(object)
         {
@@ -81,16 +76,12 @@ impl Plugin for AlwaysPullImages {
                 }
             });
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         let (true, Some(pod)) = (concerns(attributes, object), pod::of(object)) else {
-            return Deferred::Now(Ok(None));
+            return Ok(());
         };
         let root = Path::new("spec");
         let mut errors = Errors::default();
@@ -109,7 +100,7 @@ impl Plugin for AlwaysPullImages {
                 refuse(&path.index(at).child("image").child("pullPolicy"), image.pull_policy());
             }
         }
-        Deferred::Now(errors.message().map_or(Ok(None), |message| Err(without_reason(message))))
+        errors.message().map_or(Ok(()), |message| Err(without_reason(message)))
     }
 }
 

@@ -1,13 +1,12 @@
 //! `CertificateSubjectRestriction`: nobody gets a client certificate of the group that may do everything.
 
 use super::{Builtin, Parts};
-use crate::{Attributes, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Operation};
 use kinds::x509::SigningRequest;
 use object::Value;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::certificates::v1::CertificateSigningRequest;
-use tasks::Deferred;
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &str = "system:masters";
@@ -23,23 +22,19 @@ impl Builtin for CertificateSubjectRestriction {
     }
 }
 
-impl Plugin for CertificateSubjectRestriction {
+impl Immediate for CertificateSubjectRestriction {
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         if attributes.is_about("certificates.k8s.io", "certificatesigningrequests")
             && let Some(request) = object.and_then(Value::as_map)
             && let Err(why) = check(CertificateSigningRequest::of(request))
         {
-            return Deferred::Now(Err(attributes.forbidden(object, &why)));
+            return Err(attributes.forbidden(object, &why));
         }
-        Deferred::Now(Ok(None))
+        Ok(())
     }
 }
 

@@ -2,12 +2,11 @@
 
 use super::default_class::{DefaultClasses, ingress_class};
 use super::{Builtin, Parts};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Immediate, Operation};
 use object::{Map, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::networking::v1::{Ingress, IngressClass, IngressSpec};
-use tasks::Deferred;
 
 /// The plugin.
 pub struct DefaultIngressClass {
@@ -24,16 +23,12 @@ impl Builtin for DefaultIngressClass {
     }
 }
 
-impl Plugin for DefaultIngressClass {
+impl Immediate for DefaultIngressClass {
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         if attributes.is_about("networking.k8s.io", "ingresses")
             && let Some(object) = object.and_then(Value::as_map_mut)
             && !has_class(Ingress::of(object))
@@ -42,7 +37,7 @@ impl Plugin for DefaultIngressClass {
         {
             spec.insert(IngressSpec::INGRESS_CLASS_NAME, class);
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 }
 

@@ -3,13 +3,12 @@
 use super::default_class::{DefaultClasses, storage_class};
 use super::storage::has_class;
 use super::{Builtin, Parts};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Immediate, Operation};
 use object::{Map, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
 use schema::views::storage::v1::StorageClass;
-use tasks::Deferred;
 
 /// The plugin.
 pub struct DefaultStorageClass {
@@ -26,16 +25,12 @@ impl Builtin for DefaultStorageClass {
     }
 }
 
-impl Plugin for DefaultStorageClass {
+impl Immediate for DefaultStorageClass {
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         if attributes.is_about("", "persistentvolumeclaims")
             && let Some(claim) = object.and_then(Value::as_map_mut)
             && !has_class(PersistentVolumeClaim::of(claim))
@@ -45,7 +40,7 @@ impl Plugin for DefaultStorageClass {
         {
             spec.insert(PersistentVolumeClaimSpec::STORAGE_CLASS_NAME, class);
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 }
 

@@ -1,11 +1,10 @@
 //! `DefaultTolerationSeconds`: pods stay for some minutes on a node that is not ready or cannot be reached.
 
 use super::{Builtin, Parts, pod, tolerations};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Immediate, Operation};
 use object::{Key, Value};
 use schema::Status;
 use schema::views::core::v1::PodSpec;
-use tasks::Deferred;
 
 /// How long pods stay on a node, in seconds, if they say nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,18 +41,14 @@ fn tolerates(spec: PodSpec<'_>, taint: &str) -> bool {
     })
 }
 
-impl Plugin for DefaultTolerationSeconds {
+impl Immediate for DefaultTolerationSeconds {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         let (true, Some(object)) = (attributes.is_about("", "pods"), object) else {
-            return Deferred::Now(Ok(()));
+            return Ok(());
         };
         let taints = [
             (tolerations::NOT_READY, self.seconds.not_ready),
@@ -68,7 +63,7 @@ impl Plugin for DefaultTolerationSeconds {
                 pod::push(spec, "tolerations", toleration);
             }
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 }
 

@@ -1,13 +1,12 @@
 //! `DenyServiceExternalIPs`: services get no new external addresses.
 
 use super::{Builtin, Parts};
-use crate::{Attributes, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Operation};
 use object::Value;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::Service;
 use std::collections::HashSet;
-use tasks::Deferred;
 
 /// The plugin.
 pub struct DenyServiceExternalIPs;
@@ -20,26 +19,23 @@ impl Builtin for DenyServiceExternalIPs {
     }
 }
 
-impl Plugin for DenyServiceExternalIPs {
+impl Immediate for DenyServiceExternalIPs {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
-        if !attributes.is_about("", "services") {
-            return Deferred::Now(Ok(None));
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
+        fn addresses(service: Option<&Value>) -> impl Iterator<Item = &str> {
+            let service = service.and_then(Value::as_map).map(Service::of);
+            service.into_iter().flat_map(|service| service.spec().external_ips().iter())
         }
-        let addresses = |service: Option<&'a Value>| {
-            service.and_then(Value::as_map).map(|service| Service::of(service).spec().external_ips())
-        };
-        let old: HashSet<&str> = addresses(attributes.old).into_iter().flat_map(|all| all.iter()).collect();
-        let has_new = addresses(object).is_some_and(|new| new.iter().any(|address| !old.contains(address)));
+        if !attributes.is_about("", "services") {
+            return Ok(());
+        }
+        let old: HashSet<&str> = addresses(attributes.old).collect();
+        let has_new = addresses(object).any(|address| !old.contains(address));
         let why = "Use of external IPs is denied by admission control";
-        Deferred::Now(if has_new { Err(attributes.forbidden(object, why)) } else { Ok(None) })
+        if has_new { Err(attributes.forbidden(object, why)) } else { Ok(()) }
     }
 }
 

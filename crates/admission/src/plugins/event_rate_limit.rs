@@ -2,7 +2,7 @@
 //! object.
 
 use super::{Builtin, Parts};
-use crate::{Attributes, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Operation};
 use object::field::{Aggregate, Error, List, Path};
 use object::{Map, Value};
 use schema::Status;
@@ -14,7 +14,6 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-use tasks::Deferred;
 
 const VERSIONS: [&str; 1] = ["eventratelimit.admission.k8s.io/v1alpha1"];
 const TYPES: [&str; 4] = ["Namespace", "Server", "SourceAndObject", "User"];
@@ -152,29 +151,25 @@ impl Builtin for EventRateLimit {
     }
 }
 
-impl Plugin for EventRateLimit {
+impl Immediate for EventRateLimit {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         // As in the reference, only events of the core group.
         if attributes.dry_run || !attributes.is_about("", "events") {
-            return Deferred::Now(Ok(None));
+            return Ok(());
         }
         let now = Instant::now();
         // Each limit counts the event, also if another refuses it.
         let refusals = self.limits.iter().map(|limit| limit.accept(limit.key(attributes, object), now));
         let refusals: Vec<String> = refusals.filter_map(Result::err).collect();
-        Deferred::Now(match refusals.as_slice() {
-            [] => Ok(None),
+        match refusals.as_slice() {
+            [] => Ok(()),
             [one] => Err(Status::too_many_requests(one.as_str())),
             several => Err(Status::too_many_requests(format!("[{}]", several.join(", ")))),
-        })
+        }
     }
 }
 

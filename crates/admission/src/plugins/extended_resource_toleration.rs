@@ -2,13 +2,12 @@
 //! pods.
 
 use super::{Builtin, Parts, pod, tolerations};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Immediate, Operation};
 use object::Value;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::PodSpec;
 use std::collections::BTreeMap;
-use tasks::Deferred;
 
 /// The plugin.
 pub struct ExtendedResourceToleration;
@@ -35,16 +34,12 @@ fn extended_resources(spec: PodSpec<'_>) -> BTreeMap<String, bool> {
     resources.filter(|(name, _)| is_extended(name)).map(|(name, _)| (name.to_owned(), false)).collect()
 }
 
-impl Plugin for ExtendedResourceToleration {
+impl Immediate for ExtendedResourceToleration {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         if attributes.is_about("", "pods")
             && let Some(spec) = pod::spec_mut(object)
         {
@@ -67,7 +62,7 @@ impl Plugin for ExtendedResourceToleration {
                 pod::push(spec, "tolerations", tolerations::exists(resource, tolerations::NO_SCHEDULE));
             }
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 }
 

@@ -1,10 +1,9 @@
 //! `LimitPodHardAntiAffinityTopology`: pods demand nothing of other pods beyond their own node.
 
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Operation};
 use object::Value;
 use schema::Status;
-use tasks::Deferred;
 
 /// The label whose value is the node itself.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -20,29 +19,24 @@ impl Builtin for LimitPodHardAntiAffinityTopology {
     }
 }
 
-impl Plugin for LimitPodHardAntiAffinityTopology {
+impl Immediate for LimitPodHardAntiAffinityTopology {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         let (true, Some(pod)) = (attributes.is_about("", "pods"), pod::of(object)) else {
-            return Deferred::Now(Ok(None));
+            return Ok(());
         };
         let anti_affinity = pod.spec().affinity().and_then(|affinity| affinity.pod_anti_affinity());
         let terms = anti_affinity.map(|rules| rules.required_during_scheduling_ignored_during_execution());
         let mut keys = terms.into_iter().flat_map(|terms| terms.iter()).map(|term| term.topology_key());
-        let outcome = keys.find(|key| *key != HOSTNAME).map_or(Ok(None), |key| {
+        keys.find(|key| *key != HOSTNAME).map_or(Ok(()), |key| {
             let why = format!(
                 "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key {HOSTNAME} is allowed"
             );
             Err(Status::forbidden("", "pods", pod.metadata().name(), &why))
-        });
-        Deferred::Now(outcome)
+        })
     }
 }
 

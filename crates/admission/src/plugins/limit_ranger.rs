@@ -6,14 +6,13 @@ mod range;
 mod tests;
 
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Known, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Known, Operation};
 use object::Value;
 use range::Range;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::{LimitRange, PersistentVolumeClaim};
 use schema::views::meta::v1::ObjectMeta;
-use tasks::Deferred;
 
 /// The plugin.
 pub struct LimitRanger {
@@ -51,16 +50,12 @@ fn is_deleting(object: &Value) -> bool {
     metadata.is_some_and(|metadata| ObjectMeta::of(metadata).deletion_timestamp().is_some())
 }
 
-impl Plugin for LimitRanger {
+impl Immediate for LimitRanger {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         if concerns(attributes)
             && attributes.is_resource("", "pods")
             && let Some(pod) = object.and_then(Value::as_map_mut)
@@ -68,16 +63,12 @@ impl Plugin for LimitRanger {
             let ranges = self.ranges.in_namespace(attributes.namespace);
             ranges.iter().for_each(|range| range.fill(pod));
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         if !concerns(attributes) {
-            return Deferred::Now(Ok(None));
+            return Ok(());
         }
         for range in self.ranges.in_namespace(attributes.namespace) {
             let refused = match attributes.is_resource("", "pods") {
@@ -88,9 +79,9 @@ impl Plugin for LimitRanger {
                     .and_then(|claim| range.check_claim(claim)),
             };
             if let Some(why) = refused {
-                return Deferred::Now(Err(attributes.forbidden(object, &why)));
+                return Err(attributes.forbidden(object, &why));
             }
         }
-        Deferred::Now(Ok(None))
+        Ok(())
     }
 }

@@ -2,14 +2,13 @@
 
 use super::storage::class;
 use super::{Builtin, Parts};
-use crate::{Attributes, Known, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Known, Operation};
 use object::Value;
 use object::quantity::Quantity;
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::PersistentVolumeClaim;
 use schema::views::storage::v1::StorageClass;
-use tasks::Deferred;
 
 /// The plugin.
 pub struct PersistentVolumeClaimResize {
@@ -54,24 +53,20 @@ impl Builtin for PersistentVolumeClaimResize {
     }
 }
 
-impl Plugin for PersistentVolumeClaimResize {
+impl Immediate for PersistentVolumeClaimResize {
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Update
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         if attributes.is_about("", "persistentvolumeclaims")
             && let Some(old) = attributes.old.and_then(Value::as_map)
             && let Some(new) = object.and_then(Value::as_map)
             && let Some(why) = self.refusal(PersistentVolumeClaim::of(old), PersistentVolumeClaim::of(new))
         {
-            return Deferred::Now(Err(attributes.forbidden(object, why)));
+            return Err(attributes.forbidden(object, why));
         }
-        Deferred::Now(Ok(None))
+        Ok(())
     }
 }
 

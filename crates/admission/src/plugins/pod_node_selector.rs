@@ -5,14 +5,13 @@
 
 use super::errors::without_reason;
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Known, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Known, Operation};
 use object::field::{Error, Path};
 use object::{Key, Map, Text, Value, name};
 use schema::view::View as _;
 use schema::views::core::v1::Namespace;
 use schema::{Builder, FieldBuilder, Limits, Ref, Shape, Status, Type, yaml};
 use std::collections::{BTreeMap, HashMap};
-use tasks::Deferred;
 
 /// The annotation of a namespace with its selector.
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
@@ -138,31 +137,23 @@ impl PodNodeSelector {
     }
 }
 
-impl Plugin for PodNodeSelector {
+impl Immediate for PodNodeSelector {
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
-        Deferred::Now(match object {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
+        match object {
             Some(object) if attributes.is_about("", "pods") => self.merge(attributes, object),
             _ => Ok(()),
-        })
+        }
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
-        Deferred::Now(match object {
-            Some(object) if attributes.is_about("", "pods") => self.check(attributes, object).map(|()| None),
-            _ => Ok(None),
-        })
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
+        match object {
+            Some(object) if attributes.is_about("", "pods") => self.check(attributes, object),
+            _ => Ok(()),
+        }
     }
 }
 

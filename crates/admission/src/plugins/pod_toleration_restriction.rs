@@ -4,7 +4,7 @@
 use super::errors::without_reason;
 use super::tolerations::{self, Cover, Toleration};
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Known, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Known, Operation};
 use object::field::{Aggregate, Error, List, Path};
 use object::{Key, Map, Value, name};
 use schema::view::{Items, View as _};
@@ -12,7 +12,6 @@ use schema::views::core::v1::{self, Namespace};
 use schema::views::podtolerationrestriction::v1alpha1::Configuration;
 use schema::{Limits, Ref, Shape, Status, config_file, json};
 use std::sync::Arc;
-use tasks::Deferred;
 
 /// The annotation of a namespace with the tolerations that its pods get.
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
@@ -186,31 +185,23 @@ fn qos_class(pod: v1::Pod<'_>) -> String {
     }
 }
 
-impl Plugin for PodTolerationRestriction {
+impl Immediate for PodTolerationRestriction {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
-        Deferred::Now(match object {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
+        match object {
             Some(object) if attributes.is_about("", "pods") => self.complete(attributes, object),
             _ => Ok(()),
-        })
+        }
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
-        Deferred::Now(match object {
-            Some(object) if attributes.is_about("", "pods") => self.check(attributes, object).map(|()| None),
-            _ => Ok(None),
-        })
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
+        match object {
+            Some(object) if attributes.is_about("", "pods") => self.check(attributes, object),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -2,14 +2,13 @@
 //! `PodTopologyLabelsAdmission`.
 
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Immediate, Operation};
 use cache::{Entry, Resource};
 use object::{Key, Map, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::Binding;
 use std::sync::Arc;
-use tasks::Deferred;
 
 /// The labels that are copied.
 const LABELS: [&str; 2] = ["topology.k8s.io/zone", "topology.k8s.io/region"];
@@ -53,27 +52,23 @@ fn copy(node: &Entry, object: &mut Map) {
     }
 }
 
-impl Plugin for PodTopologyLabels {
+impl Immediate for PodTopologyLabels {
     fn handles(&self, operation: Operation) -> bool {
         self.is_on && operation == Operation::Create
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         let (true, Some(object)) = (attributes.is_resource("", "pods"), object) else {
-            return Deferred::Now(Ok(()));
+            return Ok(());
         };
-        let Some(node) = node_of(attributes, object) else { return Deferred::Now(Ok(())) };
+        let Some(node) = node_of(attributes, object) else { return Ok(()) };
         // A node that is missing, or cannot be read, has no labels.
         if let Ok(Some(node)) = self.nodes.lookup("", node)
             && let Some(object) = object.as_map_mut()
         {
             copy(&node, object);
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 }
 

@@ -2,14 +2,13 @@
 //! is the default.
 
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Known, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Known, Operation};
 use object::{Key, Map, Text, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::PodSpec;
 use schema::views::scheduling::v1::PriorityClass;
 use std::sync::Arc;
-use tasks::Deferred;
 
 /// The policy of pods for which there is no class.
 const PREEMPT: &str = "PreemptLowerPriority";
@@ -111,33 +110,25 @@ fn keep(old: PodSpec<'_>, object: &mut Value) {
     }
 }
 
-impl Plugin for Priority {
+impl Immediate for Priority {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         let (true, Some(object)) = (attributes.is_about("", "pods"), object) else {
-            return Deferred::Now(Ok(()));
+            return Ok(());
         };
         if attributes.operation == Operation::Create {
-            return Deferred::Now(self.resolve(attributes, object));
+            return self.resolve(attributes, object);
         }
         if let Some(old) = pod::of(attributes.old) {
             keep(old.spec(), object);
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         let is_class = attributes.is_about("scheduling.k8s.io", "priorityclasses");
         if is_class
             && let Some(class) = object.and_then(Value::as_map).map(PriorityClass::of)
@@ -149,9 +140,9 @@ impl Plugin for Priority {
                 "PriorityClass {} is already marked as default. Only one default can exist",
                 other.name
             );
-            return Deferred::Now(Err(attributes.forbidden(object, &why)));
+            return Err(attributes.forbidden(object, &why));
         }
-        Deferred::Now(Ok(None))
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::errors::without_reason;
 use super::{Builtin, Parts, pod, tolerations};
-use crate::{Attributes, Known, Operation, Plugin, Reservation};
+use crate::{Attributes, Immediate, Known, Operation};
 use object::quantity::Quantity;
 use object::quote::Quoted;
 use object::{Key, Map, Value};
@@ -11,7 +11,6 @@ use schema::view::View as _;
 use schema::views::core::v1::PodSpec;
 use schema::views::node::v1;
 use std::sync::Arc;
-use tasks::Deferred;
 
 /// The plugin.
 pub struct RuntimeClass {
@@ -152,31 +151,23 @@ impl RuntimeClass {
     }
 }
 
-impl Plugin for RuntimeClass {
+impl Immediate for RuntimeClass {
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
-        Deferred::Now(match object {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
+        match object {
             Some(object) if attributes.is_about("", "pods") => self.complete(attributes, object),
             _ => Ok(()),
-        })
+        }
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a Value>,
-    ) -> Deferred<'a, Result<Option<Reservation>, Status>> {
-        Deferred::Now(match object {
-            Some(object) if attributes.is_about("", "pods") => self.check(attributes, object).map(|()| None),
-            _ => Ok(None),
-        })
+    fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
+        match object {
+            Some(object) if attributes.is_about("", "pods") => self.check(attributes, object),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -2,12 +2,11 @@
 //! nobody uses them.
 
 use super::{Builtin, Gates, Parts};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Immediate, Operation};
 use object::{Map, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::meta::v1::ObjectMeta;
-use tasks::Deferred;
 
 /// The plugin.
 pub struct StorageObjectInUseProtection {
@@ -40,16 +39,12 @@ impl Builtin for StorageObjectInUseProtection {
     }
 }
 
-impl Plugin for StorageObjectInUseProtection {
+impl Immediate for StorageObjectInUseProtection {
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         if let Some(finalizer) = self.finalizer(attributes)
             && let Some(object) = object.and_then(Value::as_map_mut)
             && let Some(metadata) = object.get_or_insert_with("metadata", || Map::new().into()).as_map_mut()
@@ -60,7 +55,7 @@ impl Plugin for StorageObjectInUseProtection {
                 list.push(finalizer.into());
             }
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 }
 

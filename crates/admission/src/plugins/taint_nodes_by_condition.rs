@@ -1,12 +1,11 @@
 //! `TaintNodesByCondition`: a new node takes no pods until it is ready.
 
 use super::{Builtin, Parts, pod, tolerations};
-use crate::{Attributes, Operation, Plugin};
+use crate::{Attributes, Immediate, Operation};
 use object::{Key, Map, Text, Value};
 use schema::Status;
 use schema::view::View as _;
 use schema::views::core::v1::NodeSpec;
-use tasks::Deferred;
 
 /// The plugin.
 pub struct TaintNodesByCondition;
@@ -19,16 +18,12 @@ impl Builtin for TaintNodesByCondition {
     }
 }
 
-impl Plugin for TaintNodesByCondition {
+impl Immediate for TaintNodesByCondition {
     fn handles(&self, operation: Operation) -> bool {
         operation == Operation::Create
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'_>,
-        object: Option<&'a mut Value>,
-    ) -> Deferred<'a, Result<(), Status>> {
+    fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
         if attributes.is_about("", "nodes")
             && let Some(spec) = pod::spec_mut(object)
         {
@@ -44,7 +39,7 @@ impl Plugin for TaintNodesByCondition {
                 pod::push(spec, "taints", taint);
             }
         }
-        Deferred::Now(Ok(()))
+        Ok(())
     }
 }
 

@@ -1,13 +1,9 @@
 //! `mutatingadmissionpolicies`.
 
-use super::{match_resources, policy};
-use crate::cells::{UNSET, count};
+use super::{PARAM_KIND, RegistrationStrategy, default_policy, policy, policy_row};
+use crate::cells::count;
 use crate::checks;
-use crate::defaults::{at, fill_text, within};
-use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-    Version,
-};
+use crate::{About, Column, Columns, Kind, Version};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -16,12 +12,9 @@ use schema::views::admissionregistration::v1alpha1::{MutatingAdmissionPolicy, Mu
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
-    group: "admissionregistration.k8s.io",
     resource: "mutatingadmissionpolicies",
     singular: "mutatingadmissionpolicy",
     kind: "MutatingAdmissionPolicy",
-    categories: &["api-extensions"],
-    scope: Scope::Cluster,
     versions: &[Version::on_request("v1alpha1").stored()],
     columns: Columns {
         list: &[
@@ -30,62 +23,14 @@ pub(crate) const KIND: Kind = Kind {
                 "Mutations",
                 About::Text("Mutation indicates the number of mutations rules defined in this configuration"),
             ),
-            Column::text(
-                "ParamKind",
-                About::Text("ParamKind specifies the kind of resources used to parameterize this policy"),
-            ),
+            PARAM_KIND,
             Column::AGE,
         ],
-        row,
+        row: |object| policy_row(object, count(MutatingAdmissionPolicy::of(object).spec().mutations())),
     },
-    generation: Generation::Counted,
-    metadata_rules: MetadataRules::General,
-    strategy: &MutatingAdmissionPolicyStrategy,
-    ..Kind::PLAIN
+    strategy: &RegistrationStrategy { default: default_policy, validate },
+    ..super::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let spec = MutatingAdmissionPolicy::of(object).spec();
-    let parameters = spec.param_kind().map(|kind| format!("{}/{}", kind.api_version(), kind.kind()));
-    vec![
-        Cell::name(object),
-        count(spec.mutations()),
-        Cell::Text(parameters.unwrap_or_else(|| UNSET.into())),
-        Cell::age(object),
-    ]
-    .into()
-}
-
-struct MutatingAdmissionPolicyStrategy;
-
-impl Strategy for MutatingAdmissionPolicyStrategy {
-    fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
-            fill_text(spec, "failurePolicy", "Fail");
-            at(spec, "matchConstraints", match_resources);
-        });
-    }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate(object, None));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        errors.append(validate(new, Some(old)));
-        errors
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-}
 
 /// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether an
 /// expression compiles is not checked.

@@ -1,15 +1,11 @@
 //! `validatingadmissionpolicies`.
 
 use super::webhooks::one_of;
-use super::{match_resources, policy};
-use crate::cells::{UNSET, count};
+use super::{PARAM_KIND, RegistrationStrategy, default_policy, policy, policy_row};
+use crate::Resets;
+use crate::cells::count;
 use crate::checks;
-use crate::defaults::{at, fill_text, within};
-use crate::resets;
-use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-    Subresource, Version, keep_all_but, keep_metadata, metadata,
-};
+use crate::{About, Column, Columns, Kind, Subresource, Version, metadata};
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
 use object::{Map, Value};
@@ -19,12 +15,9 @@ use std::collections::HashSet;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
-    group: "admissionregistration.k8s.io",
     resource: "validatingadmissionpolicies",
     singular: "validatingadmissionpolicy",
     kind: "ValidatingAdmissionPolicy",
-    categories: &["api-extensions"],
-    scope: Scope::Cluster,
     versions: &[
         Version::V1,
         Version::on_request("v1beta1").deprecated(
@@ -41,68 +34,15 @@ pub(crate) const KIND: Kind = Kind {
                     "Validations indicates the number of validation rules defined in this configuration",
                 ),
             ),
-            Column::text(
-                "ParamKind",
-                About::Text("ParamKind specifies the kind of resources used to parameterize this policy"),
-            ),
+            PARAM_KIND,
             Column::AGE,
         ],
-        row,
+        row: |object| policy_row(object, count(ValidatingAdmissionPolicy::of(object).spec().validations())),
     },
-    generation: Generation::Counted,
-    metadata_rules: MetadataRules::General,
-    resets: resets::STATUS_WITHOUT_METADATA,
-    strategy: &ValidatingAdmissionPolicyStrategy,
-    ..Kind::PLAIN
+    resets: &Resets::STATUS_WITHOUT_METADATA,
+    strategy: &RegistrationStrategy { default: default_policy, validate },
+    ..super::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let spec = ValidatingAdmissionPolicy::of(object).spec();
-    let parameters = spec.param_kind().map(|kind| format!("{}/{}", kind.api_version(), kind.kind()));
-    vec![
-        Cell::name(object),
-        count(spec.validations()),
-        Cell::Text(parameters.unwrap_or_else(|| UNSET.into())),
-        Cell::age(object),
-    ]
-    .into()
-}
-
-struct ValidatingAdmissionPolicyStrategy;
-
-impl Strategy for ValidatingAdmissionPolicyStrategy {
-    fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
-            fill_text(spec, "failurePolicy", "Fail");
-            at(spec, "matchConstraints", match_resources);
-        });
-    }
-
-    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old);
-    }
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate(object, None));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        errors.append(validate(new, Some(old)));
-        errors
-    }
-
-    fn validate_status(&self, new: &Map, _old: &Map, _rules: &Rules<'_>) -> List {
-        policy::validate_status(ValidatingAdmissionPolicy::of(new).status())
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-}
 
 /// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether an
 /// expression compiles is not checked.

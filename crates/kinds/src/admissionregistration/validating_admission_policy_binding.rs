@@ -1,96 +1,35 @@
 //! `validatingadmissionpolicybindings`.
 
-use super::{match_resources, parameters, policy};
-use crate::checks;
+use super::{BINDING_COLUMNS, RegistrationStrategy, match_resources, policy};
 use crate::defaults::at;
-use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-    Version,
-};
+use crate::{Kind, Version, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::{Items, View};
-use schema::views::admissionregistration::v1::{
-    ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec,
-};
+use schema::views::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use std::collections::HashSet;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
-    group: "admissionregistration.k8s.io",
     resource: "validatingadmissionpolicybindings",
     singular: "validatingadmissionpolicybinding",
     kind: "ValidatingAdmissionPolicyBinding",
-    categories: &["api-extensions"],
-    scope: Scope::Cluster,
     versions: &[
         Version::V1,
         Version::on_request("v1beta1").deprecated(
             "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicyBinding is deprecated in v1.31+, unavailable in v1.34+",
         ),
     ],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "PolicyName",
-                About::Text("PolicyName indicates the policy definition which the policy binding binded to"),
-            ),
-            Column::text(
-                "ParamRef",
-                About::Text("ParamRef indicates the param resource which sets the configration param"),
-            ),
-            Column::AGE,
-        ],
-        row,
+    columns: BINDING_COLUMNS,
+    strategy: &RegistrationStrategy {
+        default: |object| at(object, "spec", |spec| at(spec, "matchResources", match_resources)),
+        validate,
     },
-    generation: Generation::Counted,
-    metadata_rules: MetadataRules::General,
-    strategy: &ValidatingAdmissionPolicyBindingStrategy,
-    ..Kind::PLAIN
+    ..super::PLAIN
 };
 
-fn row(object: &Map) -> Row {
+fn validate(object: &Map, _old: Option<&Map>) -> List {
     let spec = ValidatingAdmissionPolicyBinding::of(object).spec();
-    let parameters = spec
-        .param_ref()
-        .map(|reference| parameters(reference.name(), reference.namespace(), reference.selector()));
-    vec![
-        Cell::name(object),
-        Cell::text(spec.policy_name()),
-        Cell::Text(parameters.unwrap_or_else(|| crate::cells::UNSET.into())),
-        Cell::age(object),
-    ]
-    .into()
-}
-
-struct ValidatingAdmissionPolicyBindingStrategy;
-
-impl Strategy for ValidatingAdmissionPolicyBindingStrategy {
-    fn default(&self, object: &mut Map) {
-        at(object, "spec", |spec| at(spec, "matchResources", match_resources));
-    }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate(ValidatingAdmissionPolicyBinding::of(object).spec()));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, _old: &Map, rules: &Rules<'_>) -> List {
-        self.validate_create(new, rules)
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-}
-
-fn validate(spec: ValidatingAdmissionPolicyBindingSpec<'_>) -> List {
     let path = Path::new("spec");
     let mut errors = policy::binding(spec.map(), &path);
     errors.append(validate_actions(spec.validation_actions(), &path.child("validationActions")));

@@ -1,70 +1,18 @@
 //! `validatingwebhookconfigurations`.
 
-use super::{webhook, webhooks};
-use crate::cells::count;
+use super::{RegistrationStrategy, webhook, webhooks};
+use crate::Kind;
 use crate::defaults::each;
-use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
-};
-use object::Map;
-use object::field::List;
-use schema::view::View;
-use schema::views::admissionregistration::v1::ValidatingWebhookConfiguration;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
-    group: "admissionregistration.k8s.io",
     resource: "validatingwebhookconfigurations",
     singular: "validatingwebhookconfiguration",
     kind: "ValidatingWebhookConfiguration",
-    categories: &["api-extensions"],
-    scope: Scope::Cluster,
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::integer(
-                "Webhooks",
-                About::Text("Webhooks indicates the number of webhooks registered in this configuration"),
-            ),
-            Column::AGE,
-        ],
-        row,
+    columns: webhooks::COLUMNS,
+    strategy: &RegistrationStrategy {
+        default: |object| each(object, "webhooks", webhook),
+        validate: webhooks::validate,
     },
-    generation: Generation::Counted,
-    metadata_rules: MetadataRules::General,
-    strategy: &ValidatingWebhookConfigurationStrategy,
-    ..Kind::PLAIN
+    ..super::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let webhooks = ValidatingWebhookConfiguration::of(object).webhooks();
-    vec![Cell::name(object), count(webhooks), Cell::age(object)].into()
-}
-
-struct ValidatingWebhookConfigurationStrategy;
-
-impl Strategy for ValidatingWebhookConfigurationStrategy {
-    fn default(&self, object: &mut Map) {
-        each(object, "webhooks", webhook);
-    }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(webhooks::validate(object, None));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        errors.append(webhooks::validate(new, Some(old)));
-        errors
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-}

@@ -5,8 +5,10 @@
 
 pub(super) mod rules;
 
+use crate::cells::count;
 use crate::label_selector::{self, Values};
 use crate::webhook_client::{self, REVIEW_VERSIONS, Recognized, recognizes_any};
+use crate::{About, Cell, Column, Columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::domain::fully_qualified_name;
@@ -58,6 +60,19 @@ pub(super) fn validate(object: &Map, old: Option<&Map>) -> List {
     }
     errors
 }
+
+/// The columns of webhook configurations of either kind.
+pub(super) const COLUMNS: Columns = Columns {
+    list: &[
+        Column::NAME,
+        Column::integer(
+            "Webhooks",
+            About::Text("Webhooks indicates the number of webhooks registered in this configuration"),
+        ),
+        Column::AGE,
+    ],
+    row: |object| vec![Cell::name(object), count(webhooks(object)), Cell::age(object)].into(),
+};
 
 fn webhooks(configuration: &Map) -> Webhooks<'_> {
     schema::views::admissionregistration::v1::MutatingWebhookConfiguration::of(configuration).webhooks()

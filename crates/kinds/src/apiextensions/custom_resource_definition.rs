@@ -1,9 +1,9 @@
 //! `customresourcedefinitions`.
 
 use super::rules;
+use crate::Resets;
 use crate::defaults::{at, fill, fill_text, within};
-use crate::resets;
-use crate::{Context, Generation, Kind, MetadataRules, Rules, Scope, Strategy, Subresource, keep, map_at};
+use crate::{Context, Generation, Kind, MetadataRules, Rules, Scope, Strategy, Subresource, map_at};
 use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -24,7 +24,8 @@ pub(crate) const KIND: Kind = Kind {
     generation: Generation::Counted,
     metadata_rules: MetadataRules::General,
     key_prefix: Some("apiextensions.k8s.io/customresourcedefinitions"),
-    resets: resets::STATUS_WITHOUT_METADATA,
+    // The reference declares metadata, and resets it to what the client sent.
+    resets: &Resets { declared: Some(Resets::STATUS_WITHOUT_METADATA.update), ..Resets::STATUS },
     strategy: &CustomResourceDefinitionStrategy,
     ..Kind::PLAIN
 };
@@ -54,12 +55,10 @@ impl Strategy for CustomResourceDefinitionStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         note_stored_version(object);
     }
 
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
+    fn prepare_update(&self, new: &mut Map, _old: &Map, _context: &Context<'_>) {
         note_stored_version(new);
     }
 

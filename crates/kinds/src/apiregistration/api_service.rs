@@ -1,11 +1,11 @@
 //! `apiservices`.
 
+use crate::Resets;
 use crate::checks;
 use crate::defaults::{at, fill};
-use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Kind, MetadataRules, NameRule, Row, Rules, Scope, Strategy,
-    Subresource, keep_all_but, keep_metadata, metadata,
+    Subresource, metadata,
 };
 use object::field::{Error, List, Path};
 use object::name::{dns1035_label, dns1123_subdomain, invalid, port_number};
@@ -36,7 +36,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     key_prefix: Some("apiregistration.k8s.io/apiservices"),
-    resets: resets::STATUS_WITHOUT_METADATA,
+    resets: &Resets::STATUS_WITHOUT_METADATA,
     metadata_rules: MetadataRules::General,
     strategy: &APIServiceStrategy,
     ..Kind::PLAIN
@@ -75,7 +75,6 @@ impl Strategy for APIServiceStrategy {
 
     /// An API service that this server serves itself is available from creation on.
     fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
-        object.remove("status");
         if APIService::of(object).spec().service().is_none() {
             let condition = Map::from_iter([
                 ("type", "Available"),
@@ -87,11 +86,6 @@ impl Strategy for APIServiceStrategy {
             let status = Map::from_iter([("conditions", Value::from_iter([condition]))]);
             object.insert(Key::known("status"), status);
         }
-    }
-
-    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old);
     }
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {

@@ -1,11 +1,10 @@
 //! `storageversions`.
 
+use crate::Resets;
 use crate::cells::{UNSET, text_or, with_more};
 use crate::checks::shown_texts;
-use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, NameRule, Row, Rules, Scope, Strategy, Subresource, Version,
-    keep_all_but, keep_metadata,
+    About, Cell, Column, Columns, Kind, NameRule, Row, Rules, Scope, Strategy, Subresource, Version,
 };
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
@@ -43,7 +42,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    resets: resets::STATUS_WITHOUT_METADATA,
+    resets: &Resets::STATUS_WITHOUT_METADATA,
     strategy: &StorageVersionStrategy,
     ..Kind::PLAIN
 };
@@ -65,11 +64,6 @@ fn row(object: &Map) -> Row {
 struct StorageVersionStrategy;
 
 impl Strategy for StorageVersionStrategy {
-    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old);
-    }
-
     /// A new object has no status, so only its metadata has rules.
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         rules.metadata(object)

@@ -1,7 +1,7 @@
 //! `controllerrevisions`.
 
 use crate::cells::NONE;
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy, checks, metadata};
+use crate::{About, Cell, Column, Columns, Kind, Row, Rules, Strategy, checks, metadata};
 use object::field::{BadValue, Error, List, Path};
 use object::{Map, RawJson};
 use schema::view::View;
@@ -57,10 +57,6 @@ fn controller(object: &Map) -> String {
 struct ControllerRevisionStrategy;
 
 impl Strategy for ControllerRevisionStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = validate(object, rules);
         let path = Path::new("data");

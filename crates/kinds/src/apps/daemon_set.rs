@@ -2,15 +2,15 @@
 //!
 //! The server counts template changes in an annotation. Clients can set it only at creation.
 
+use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, labels, selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
-use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
-    int_or_percent, keep, keep_all_but, label_selector, map_at, metadata, workload,
+    int_or_percent, label_selector, map_at, metadata, workload,
 };
 use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
@@ -58,7 +58,9 @@ pub(crate) const KIND: Kind = Kind {
     },
     field_annotations: &[TEMPLATE_GENERATION],
     generation: Generation::Counted,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
+    update_checks: workload::CHECKED_TWICE,
     strategy: &DaemonSetStrategy,
     ..Kind::PLAIN
 };
@@ -98,40 +100,25 @@ impl Strategy for DaemonSetStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
-        template::drop_disabled(object, None, POD_SPEC);
         let number = template_generation(object).max(1);
         set_template_generation(object, number);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
-        template::drop_disabled(new, Some(old), POD_SPEC);
         let changed = template::differs(new, old);
         set_template_generation(new, template_generation(old).saturating_add(i64::from(changed)));
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         set_template_generation(new, template_generation(old));
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None, rules));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_spec(object, old, rules)
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        let spec = validate_spec(new, Some(old), rules);
-        errors.append(spec.clone());
-        errors.append(rules.metadata_update(new, old));
-        errors.append(spec);
-        let selector = |object| DaemonSet::of(object).spec().selector();
-        let path = Path::new("spec");
-        errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        workload::immutable_selector(new, old).into_iter().collect()
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {

@@ -1,13 +1,14 @@
 //! `deployments`.
 
+use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
-use crate::template::{self, POD_SPEC};
+use crate::template::POD_SPEC;
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, ScalePaths, Strategy, Subresource,
-    checks, differs_but_for, int_or_percent, keep, keep_all_but, label_selector, map_at, workload,
+    About, Cell, Check, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource,
+    checks, differs_but_for, int_or_percent, workload,
 };
 use object::field::{Error, List, Path};
 use object::quote::Quoted;
@@ -24,7 +25,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Deployment",
     short_names: &["deploy"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&SCALE), Subresource::STATUS],
+    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
     columns: Columns {
         list: &[
             Column::NAME,
@@ -46,15 +47,14 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: &[("", &[&["status"]]), ("status", &[&["spec"], &["metadata", "labels"]])],
+    resets: &Resets {
+        update: &[("", &[&["status"]]), ("status", &[&["spec"], &["metadata", "labels"]])],
+        ..Resets::STATUS
+    },
+    pod_spec: POD_SPEC,
+    update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &DeploymentStrategy,
     ..Kind::PLAIN
-};
-
-const SCALE: ScalePaths = ScalePaths {
-    spec_replicas: &["spec", "replicas"],
-    status_replicas: &["status", "replicas"],
-    selector: &["spec", "selector"],
 };
 
 fn row(object: &Map) -> Row {
@@ -100,37 +100,16 @@ impl Strategy for DeploymentStrategy {
         ))
     }
 
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
-        template::drop_disabled(object, None, POD_SPEC);
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
-        template::drop_disabled(new, Some(old), POD_SPEC);
-    }
-
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        if let Some(metadata) = map_at(new, "metadata") {
-            keep(metadata, crate::metadata(old).map(), "labels");
-        }
         super::drop_terminating(new, old);
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None, rules));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_spec(object, old, rules)
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_spec(new, Some(old), rules));
-        let selector = |object| Deployment::of(object).spec().selector();
-        let path = Path::new("spec");
-        errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        workload::immutable_selector(new, old).into_iter().collect()
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {

@@ -1,14 +1,13 @@
 //! `replicasets`.
 
-use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
+use crate::Resets;
+use crate::cells::{CONTAINERS, IMAGES, selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{fill, within};
-use crate::resets;
-use crate::template::{self, POD_SPEC};
+use crate::template::POD_SPEC;
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, ScalePaths, Strategy, Subresource,
-    checks, keep, keep_all_but, label_selector, workload,
+    About, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks, workload,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -23,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ReplicaSet",
     short_names: &["rs"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&SCALE), Subresource::STATUS],
+    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
     columns: Columns {
         list: &[
             Column::NAME,
@@ -47,31 +46,15 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
+    update_checks: workload::CHECKED_TWICE,
     strategy: &ReplicaSetStrategy,
     ..Kind::PLAIN
 };
 
-const SCALE: ScalePaths = ScalePaths {
-    spec_replicas: &["spec", "replicas"],
-    status_replicas: &["status", "replicas"],
-    selector: &["spec", "selector"],
-};
-
 fn row(object: &Map) -> Row {
-    let set = ReplicaSet::of(object);
-    let (spec, status) = (set.spec(), set.status());
-    vec![
-        Cell::name(object),
-        Cell::Integer(spec.replicas().unwrap_or_default()),
-        Cell::Integer(status.replicas()),
-        Cell::Integer(status.ready_replicas()),
-        Cell::age(object),
-        container_names(spec.template()),
-        container_images(spec.template()),
-        selector(spec.selector()),
-    ]
-    .into()
+    workload::replica_set_row(object, selector(ReplicaSet::of(object).spec().selector()))
 }
 
 struct ReplicaSetStrategy;
@@ -84,57 +67,21 @@ impl Strategy for ReplicaSetStrategy {
         });
     }
 
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
-        template::drop_disabled(object, None, POD_SPEC);
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
-        template::drop_disabled(new, Some(old), POD_SPEC);
-    }
-
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         super::drop_terminating(new, old);
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None, rules));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_spec(object, old, rules)
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        let spec = validate_spec(new, Some(old), rules);
-        errors.append(spec.clone());
-        errors.append(rules.metadata_update(new, old));
-        errors.append(spec);
-        let selector = |object| ReplicaSet::of(object).spec().selector();
-        let path = Path::new("spec");
-        errors.extend(label_selector::immutable(selector(new), selector(old), &path.child("selector")));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        workload::immutable_selector(new, old).into_iter().collect()
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
-        let path = Path::new("status");
-        let status = ReplicaSet::of(new).status();
-        let (labeled, ready) = (status.fully_labeled_replicas(), status.ready_replicas());
-        let available = status.available_replicas();
-        errors.append(workload::counters(
-            &[
-                ("replicas", status.replicas()),
-                ("fullyLabeledReplicas", labeled),
-                ("readyReplicas", ready),
-                ("availableReplicas", available),
-                ("observedGeneration", status.observed_generation()),
-                ("terminatingReplicas", status.terminating_replicas().unwrap_or_default()),
-            ],
-            &path,
-        ));
-        errors.append(workload::labeled_replicas(status.replicas(), labeled, ready, available, &path));
+        errors.append(workload::replica_set_counts(new));
         errors
     }
 

@@ -1,14 +1,14 @@
 //! `statefulsets`.
 
+use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::core::pod_rules::PodOptions;
 use crate::core::{pod_spec, pod_warnings};
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
-use crate::resets;
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, NameRule, Row, Rules, ScalePaths, Strategy,
-    Subresource, checks, differs_but_for, int_or_percent, keep, label_selector, workload,
+    About, Cell, Check, Column, Columns, Context, Generation, Kind, NameRule, Row, Rules, Strategy,
+    Subresource, checks, differs_but_for, int_or_percent, label_selector, workload,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::name::{dns1123_label, invalid};
@@ -24,7 +24,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "StatefulSet",
     short_names: &["sts"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&SCALE), Subresource::STATUS],
+    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
     columns: Columns {
         list: &[
             Column::NAME,
@@ -36,15 +36,12 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
+    // The name is not checked again: those of old objects may have dots.
+    update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &StatefulSetStrategy,
     ..Kind::PLAIN
-};
-
-const SCALE: ScalePaths = ScalePaths {
-    spec_replicas: &["spec", "replicas"],
-    status_replicas: &["status", "replicas"],
-    selector: &["spec", "selector"],
 };
 
 fn row(object: &Map) -> Row {
@@ -80,36 +77,25 @@ impl Strategy for StatefulSetStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         drop_max_unavailable(object);
-        template::drop_disabled(object, None, POD_SPEC);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         let update = StatefulSet::of(old).spec().update_strategy().rolling_update();
         if update.and_then(|update| update.max_unavailable()).is_none() {
             drop_max_unavailable(new);
         }
-        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None, rules));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_spec(object, old, rules)
     }
 
-    /// The name is not checked again: those of old objects may have dots.
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_spec(new, Some(old), rules));
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
         let (new, old) = (StatefulSet::of(new).spec(), StatefulSet::of(old).spec());
-        if differs_but_for(new.map(), old.map(), MUTABLE) {
-            let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
-            errors.push(Error::forbidden(&Path::new("spec"), why));
-        }
-        errors
+        let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+        let is_forbidden = differs_but_for(new.map(), old.map(), MUTABLE);
+        is_forbidden.then(|| Error::forbidden(&Path::new("spec"), why)).into_iter().collect()
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {

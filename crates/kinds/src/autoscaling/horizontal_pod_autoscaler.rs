@@ -1,11 +1,11 @@
 //! `horizontalpodautoscalers`.
 
 use super::{v1, validate};
+use crate::Resets;
 use crate::cells::{NONE, UNSET};
 use crate::defaults::{at, fill, fill_text, within};
-use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy, Subresource, Version, keep, workload,
+    About, Cell, Check, Column, Columns, Context, Kind, Row, Rules, Strategy, Subresource, Version, workload,
 };
 use object::field::{List, Path};
 use object::{Key, Map, Value};
@@ -57,7 +57,8 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
+    update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &HorizontalPodAutoscalerStrategy,
     ..Kind::PLAIN
 };
@@ -174,12 +175,10 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         drop_tolerance(object);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         let behavior = HorizontalPodAutoscaler::of(old).spec().behavior();
         let rules = behavior.map(|behavior| [behavior.scale_up(), behavior.scale_down()]);
         let mut rules = rules.into_iter().flatten().flatten();
@@ -188,19 +187,11 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         }
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate::spec(HorizontalPodAutoscaler::of(object).spec(), 1, &Path::new("spec")));
-        errors
-    }
-
     /// An autoscaler that may scale to zero may go on doing so.
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        let fewest = HorizontalPodAutoscaler::of(old).spec().min_replicas();
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let fewest = old.and_then(|old| HorizontalPodAutoscaler::of(old).spec().min_replicas());
         let least = if fewest == Some(0) { 0 } else { 1 };
-        errors.append(validate::spec(HorizontalPodAutoscaler::of(new).spec(), least, &Path::new("spec")));
-        errors
+        validate::spec(HorizontalPodAutoscaler::of(object).spec(), least, &Path::new("spec"))
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {

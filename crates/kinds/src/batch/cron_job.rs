@@ -1,15 +1,14 @@
 //! `cronjobs`.
 
 use super::{job_spec, schedule, time_zone};
+use crate::Resets;
 use crate::cells::{
     CONTAINERS, IMAGES, NONE, boolean, container_images, container_names, count, selector, text_or, word,
 };
 use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, within};
-use crate::resets;
-use crate::template;
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks, keep,
+    About, Cell, Column, Columns, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
     label_selector, metadata, workload,
 };
 use object::Map;
@@ -43,7 +42,8 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
     strategy: &CronJobStrategy,
     ..Kind::PLAIN
 };
@@ -80,16 +80,6 @@ impl Strategy for CronJobStrategy {
             fill(spec, "successfulJobsHistoryLimit", 3i64);
             fill(spec, "failedJobsHistoryLimit", 1i64);
         });
-    }
-
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
-        template::drop_disabled(object, None, POD_SPEC);
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
-        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {

@@ -3,15 +3,15 @@
 //! A job selects its pods by its own uid, unless `manualSelector` is set.
 
 use super::{job_spec, job_status};
+use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_spec;
 use crate::defaults::{at, each, fill, fill_text, within};
-use crate::resets;
 use crate::table::human_duration;
-use crate::template::{self, POD_SPEC};
+use crate::template::POD_SPEC;
 use crate::{
     About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules,
-    SelectableFields, SelectableRow, Strategy, Subresource, checks, keep, label_selector, map_at, metadata,
+    SelectableFields, SelectableRow, Strategy, Subresource, checks, label_selector, map_at, metadata,
     object_meta, workload,
 };
 use object::field::{Error, List, Path};
@@ -55,7 +55,8 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     dependents: Dependents::Orphan,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
+    pod_spec: POD_SPEC,
     strategy: &JobStrategy,
     ..Kind::PLAIN
 };
@@ -155,7 +156,6 @@ impl Strategy for JobStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         if Job::of(object).spec().manual_selector() != Some(true) {
             // In the reference the labels that a job has from its template are those of the template, not a
             // copy of them.
@@ -173,12 +173,6 @@ impl Strategy for JobStrategy {
                 label_as_template(object);
             }
         }
-        template::drop_disabled(object, None, POD_SPEC);
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
-        template::drop_disabled(new, Some(old), POD_SPEC);
     }
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {

@@ -4,12 +4,13 @@
 //! conditions of type `Approved` and `Denied`; no later write removes or changes them.
 
 use super::validate::{self, Through};
+use crate::Resets;
 use crate::cells::NONE;
 use crate::table::human_duration;
 use crate::{
     About, Action, Cell, Column, Columns, Context, Kind, NameRule, Refusal, Row, Rules, Scope,
     SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
-    keep, keep_all_but, map_at,
+    map_at,
 };
 use object::{Key, List, Map, Value, field};
 use schema::view::View;
@@ -64,11 +65,19 @@ pub(crate) const KIND: Kind = Kind {
         list: &[SelectableRow::at(&["spec.signerName"])],
         refusal: Refusal::NotSupported,
     },
-    resets: &[
-        ("", &[&["spec"], &["status"]]),
-        ("status", &[&["spec"], &["status", "conditions"]]),
-        ("approval", &[&["spec"], &["status", "certificate"]]),
-    ],
+    resets: &Resets {
+        update: &[
+            ("", &[&["spec"], &["status"]]),
+            ("status", &[&["spec"]]),
+            ("approval", &[&["spec"], &["status", "certificate"]]),
+        ],
+        declared: Some(&[
+            ("", &[&["spec"], &["status"]]),
+            ("status", &[&["spec"], &["status", "conditions"]]),
+            ("approval", &[&["spec"], &["status", "certificate"]]),
+        ]),
+        ..Resets::STATUS
+    },
     strategy: &CertificateSigningRequestStrategy,
     ..Kind::PLAIN
 };
@@ -106,7 +115,6 @@ struct CertificateSigningRequestStrategy;
 
 impl Strategy for CertificateSigningRequestStrategy {
     fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
-        object.remove("status");
         let Some(spec) = map_at(object, "spec") else { return };
         spec.retain(|key, _| !matches!(key.as_str(), "username" | "uid" | "groups" | "extra"));
         let caller = &context.caller;
@@ -126,36 +134,14 @@ impl Strategy for CertificateSigningRequestStrategy {
         }
     }
 
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "spec");
-        keep(new, old, "status");
-    }
-
     fn prepare_status(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         keep_answers(new, old, "Approved");
         keep_answers(new, old, "Denied");
         set_times(new, old, context.now);
     }
 
-    /// The approval subresource writes only the conditions.
     fn prepare_part(&self, _part: WrittenPart, new: &mut Map, old: &Map, context: &Context<'_>) {
         set_times(new, old, context.now);
-        let conditions = new.get("status").and_then(|status| status.get("conditions")).cloned();
-        keep(new, old, "spec");
-        keep(new, old, "status");
-        match conditions {
-            Some(conditions) => {
-                if let Some(status) = map_at(new, "status") {
-                    status.insert(Key::known("conditions"), conditions);
-                }
-            }
-            None => {
-                if let Some(status) = new.get_mut("status").and_then(Value::as_map_mut) {
-                    status.remove("conditions");
-                }
-            }
-        }
     }
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> field::List {

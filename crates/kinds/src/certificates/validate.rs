@@ -30,7 +30,8 @@ const DENIED: &str = "Denied";
 const FAILED: &str = "Failed";
 const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
-const USAGES: [&str; 23] = [
+/// The usages of keys that a certificate signing request may ask for, sorted.
+pub const CERTIFICATE_USAGES: &[&str] = &[
     "any",
     "cert sign",
     "client auth",
@@ -102,10 +103,10 @@ fn usages(usages: Items<'_, &str>, old: Option<Items<'_, &str>>, path: &Path<'_>
     if usages.is_empty() {
         errors.push(Error::required(path, ""));
     }
-    let is_unknown = |usage: &str| !USAGES.contains(&usage);
+    let is_unknown = |usage: &str| !CERTIFICATE_USAGES.contains(&usage);
     if !old.is_some_and(|old| old.iter().any(is_unknown)) {
         for (at, usage) in usages.iter().enumerate() {
-            errors.extend(checks::one_of(usage, &USAGES, &path.index(at)));
+            errors.extend(checks::one_of(usage, CERTIFICATE_USAGES, &path.index(at)));
         }
     }
     if old.is_none_or(|old| repeated(old.iter()).next().is_none()) {

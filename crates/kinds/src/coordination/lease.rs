@@ -2,7 +2,7 @@
 
 use crate::checks;
 use crate::defaults::at;
-use crate::{About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Strategy};
+use crate::{About, Cell, Check, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Strategy};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -23,6 +23,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &LeaseStrategy,
     metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
@@ -48,16 +49,8 @@ impl Strategy for LeaseStrategy {
         });
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_spec(new));
-        errors
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        validate_spec(object)
     }
 
     fn allow_create_on_update(&self) -> bool {

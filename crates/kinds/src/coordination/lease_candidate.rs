@@ -4,7 +4,7 @@ use super::lease::election_strategy;
 use crate::checks;
 use crate::semantic_version::Semantic;
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, MetadataRules, NameRule, Row, Rules, Strategy, Version,
+    About, Cell, Check, Column, Columns, Kind, MetadataRules, NameRule, Row, Rules, Strategy, Version,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -28,6 +28,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &LeaseCandidateStrategy,
     metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
@@ -48,25 +49,14 @@ fn row(object: &Map) -> Row {
 struct LeaseCandidateStrategy;
 
 impl Strategy for LeaseCandidateStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(LeaseCandidate::of(object).spec()));
-        errors
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        validate_spec(LeaseCandidate::of(object).spec())
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        let (spec, before) = (LeaseCandidate::of(new).spec(), LeaseCandidate::of(old).spec());
-        errors.append(validate_spec(spec));
-        if spec.lease_name() != before.lease_name() {
-            let path = Path::new("spec");
-            errors.push(Error::invalid(&path.child("leaseName"), spec.lease_name(), "field is immutable"));
-        }
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        let name = |object| LeaseCandidate::of(object).spec().lease_name();
+        let path = Path::new("spec");
+        checks::same_text(name(new), name(old), &path.child("leaseName")).into_iter().collect()
     }
 
     fn name_rule(&self) -> NameRule {

@@ -1,6 +1,6 @@
 //! `configmaps`.
 
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy};
+use crate::{About, Cell, Check, Column, Columns, Kind, Row, Rules, Strategy};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{config_map_key, invalid};
@@ -14,6 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ConfigMap",
     short_names: &["cm"],
     columns: Columns { list: COLUMNS, row },
+    update_checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Object],
     strategy: &ConfigMapStrategy,
     ..Kind::PLAIN
 };
@@ -38,21 +39,12 @@ pub(super) fn frozen(field: &str) -> Error {
 struct ConfigMapStrategy;
 
 impl Strategy for ConfigMapStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_data(ConfigMap::of(object)));
-        errors
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        validate_data(ConfigMap::of(object))
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_immutable(ConfigMap::of(new), ConfigMap::of(old)));
-        errors.append(self.validate_create(new, rules));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        validate_immutable(ConfigMap::of(new), ConfigMap::of(old))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `endpoints`.
 
 use crate::defaults::{each, fill_text};
-use crate::{About, Cell, Column, Columns, Context, Kind, Row, Rules, Strategy, Version, addresses, checks};
+use crate::{About, Cell, Column, Columns, Kind, Row, Rules, Strategy, Version, addresses, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{address, dns1123_label, dns1123_subdomain, invalid, qualified_name};
@@ -69,24 +69,10 @@ impl Strategy for EndpointsStrategy {
         each(object, "subsets", |subset| each(subset, "ports", |port| fill_text(port, "protocol", "TCP")));
     }
 
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate(object));
-        errors
-    }
-
     /// Subsets that are as they were are not checked again: the rules may be newer than they are.
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(rules.metadata(new));
-        if new.get("subsets") != old.get("subsets") {
-            errors.append(validate(new));
-        }
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let is_checked = old.is_none_or(|old| object.get("subsets") != old.get("subsets"));
+        if is_checked { validate(object) } else { List::new() }
     }
 
     /// The controller of endpoints writes addresses as they should be.

@@ -2,7 +2,7 @@
 
 use crate::checks;
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Kind, NameRule, Refusal, Row, Rules, SelectableFields,
+    About, Cell, Column, Columns, Dependents, Kind, NameRule, Refusal, Row, Rules, SelectableFields,
     SelectableRow, Strategy, metadata,
 };
 use object::field::{BadValue, Error, List, Path};
@@ -102,10 +102,6 @@ fn source(event: Event<'_>) -> String {
 pub(crate) struct EventStrategy(pub(crate) NameRule);
 
 impl Strategy for EventStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, event: &Map, rules: &Rules<'_>) -> List {
         let mut errors = validate(event, rules);
         if rules.api_version() != CORE {

@@ -2,7 +2,7 @@
 
 use super::resources;
 use crate::defaults::{at, each, fill_entries, round_up};
-use crate::{Context, Kind, Rules, Strategy};
+use crate::{Check, Kind, Rules, Strategy};
 use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
 use object::quantity::{Format, Quantity};
@@ -17,6 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "limitrange",
     kind: "LimitRange",
     short_names: &["limits"],
+    update_checks: &[Check::Metadata, Check::Object],
     strategy: &LimitRangeStrategy,
     ..Kind::PLAIN
 };
@@ -28,12 +29,8 @@ impl Strategy for LimitRangeStrategy {
         at(object, "spec", |spec| each(spec, "limits", default_item));
     }
 
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let mut errors = List::new();
         let spec = Path::new("spec");
         let path = spec.child("limits");
         let mut seen = HashSet::new();
@@ -41,10 +38,6 @@ impl Strategy for LimitRangeStrategy {
             errors.append(validate_item(item, !seen.insert(item.r#type()), &path.index(at)));
         }
         errors
-    }
-
-    fn validate_update(&self, new: &Map, _old: &Map, rules: &Rules<'_>) -> List {
-        self.validate_create(new, rules)
     }
 
     fn names_itself(&self) -> bool {

@@ -1,10 +1,11 @@
 //! `namespaces`.
 
+use crate::Resets;
 use crate::defaults::{fill_text, within};
 use crate::{
     About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Refusal, Row, Rules, Scope,
     SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
-    keep, map_at, object_meta,
+    map_at, object_meta,
 };
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -37,7 +38,11 @@ pub(crate) const KIND: Kind = Kind {
     },
     deleted: Deleted::Object,
     undeletable: &["default", "kube-public", "kube-system"],
-    resets: &[("", &[&["status"]]), ("status", &[&["spec"]]), ("finalize", &[&["status"]])],
+    resets: &Resets {
+        update: &[("", &[&["status"], &["spec"]]), ("status", &[&["spec"]]), ("finalize", &[&["status"]])],
+        declared: Some(&[("", &[&["status"]]), ("status", &[&["spec"]]), ("finalize", &[&["status"]])]),
+        ..Resets::STATUS
+    },
     strategy: &NamespaceStrategy,
     ..Kind::PLAIN
 };
@@ -73,16 +78,8 @@ impl Strategy for NamespaceStrategy {
         label_with_name(namespace);
     }
 
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
-        keep(new, old, "spec");
+    fn prepare_update(&self, new: &mut Map, _old: &Map, _context: &Context<'_>) {
         label_with_name(new);
-    }
-
-    fn prepare_part(&self, part: WrittenPart, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        if part == WrittenPart::Finalize {
-            keep(new, old, "status");
-        }
     }
 
     fn validate_create(&self, namespace: &Map, rules: &Rules<'_>) -> List {

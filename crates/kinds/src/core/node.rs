@@ -1,12 +1,11 @@
 //! `nodes`.
 
 use super::node_rules;
+use crate::Resets;
 use crate::defaults::{at, fill, round_up};
-use crate::resets;
 use crate::{
     About, Action, Cell, Column, Columns, Connect, Context, Kind, Refusal, Row, Rules, Scope,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, keep,
-    keep_all_but, metadata,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, metadata,
 };
 use object::field::{List, Path};
 use object::name::address::cidr_warnings;
@@ -43,7 +42,7 @@ pub(crate) const KIND: Kind = Kind {
         refusal: Refusal::NotSupported,
     },
     key_prefix: Some("minions"),
-    resets: resets::STATUS,
+    resets: &Resets { create: &[], ..Resets::STATUS },
     strategy: &NodeStrategy,
     ..Kind::PLAIN
 };
@@ -129,14 +128,12 @@ impl Strategy for NodeStrategy {
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         if Node::of(old).spec().config_source().is_none() {
             at(new, "spec", |spec| drop(spec.remove("configSource")));
         }
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         if Node::of(old).status().config().is_none() {
             at(new, "status", |status| drop(status.remove("config")));
         }

@@ -5,12 +5,12 @@ pub(crate) mod rules;
 use super::node_selector::term_warnings;
 use super::persistent_volume_claim::rules::BETA_CLASS;
 use super::pod_spec::{default_azure_disk, default_host_path};
+use crate::Resets;
 use crate::defaults::{at, fill_text, round_up, within};
 use crate::label_selector::Values;
-use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, Subresource, keep,
-    keep_all_but, map_at, metadata,
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, Subresource, map_at,
+    metadata,
 };
 use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
@@ -27,7 +27,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &PersistentVolumeStrategy,
     ..Kind::PLAIN
 };
@@ -125,14 +125,12 @@ impl Strategy for PersistentVolumeStrategy {
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         if PersistentVolume::of(old).spec().volume_attributes_class_name().is_none() {
             at(new, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));
         }
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         let before = PersistentVolume::of(old).status();
         let since = before.last_phase_transition_time();
         at(new, "status", |status| {

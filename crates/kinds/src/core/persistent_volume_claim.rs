@@ -5,12 +5,9 @@ pub(crate) mod rules;
 use super::persistent_volume::{access_modes, phase, protect, storage_class, versioned};
 use super::pod_spec::default_claim;
 use super::pod_warnings;
+use crate::Resets;
 use crate::defaults::{at, fill_text, round_up, within};
-use crate::resets;
-use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Subresource, keep,
-    keep_all_but,
-};
+use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Subresource};
 use object::field::{List, Path};
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -25,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &PersistentVolumeClaimStrategy,
     ..Kind::PLAIN
 };
@@ -86,7 +83,6 @@ impl Strategy for PersistentVolumeClaimStrategy {
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         let old = PersistentVolumeClaim::of(old).spec();
         at(new, "spec", |spec| {
             drop_disabled(spec, Some(old));
@@ -95,7 +91,6 @@ impl Strategy for PersistentVolumeClaimStrategy {
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
         let old = PersistentVolumeClaim::of(old).status();
         at(new, "status", |status| {
             if old.current_volume_attributes_class_name().is_none() {

@@ -2,11 +2,12 @@
 
 use super::pod_rules::{self, resize, status, update};
 use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, pod_warnings, qos};
+use crate::Resets;
 use crate::defaults::{at, each, within};
 use crate::{
     About, Action, Column, Columns, Connect, Context, Deleted, Generation, Kind, Refusal, Rules,
     SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
-    keep, keep_all_but, keep_metadata, map_at,
+    keep, keep_metadata, map_at,
 };
 use object::field::List;
 use object::{Key, Map, Value};
@@ -105,10 +106,14 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     deleted: Deleted::Object,
-    resets: &[
-        ("", &[&["status"]]),
-        ("status", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
-    ],
+    resets: &Resets {
+        create: &[],
+        update: &[
+            ("", &[&["status"]]),
+            ("status", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+        ],
+        declared: None,
+    },
     strategy: &PodStrategy,
     ..Kind::PLAIN
 };
@@ -159,18 +164,11 @@ impl Strategy for PodStrategy {
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         drop_disabled(new, old);
     }
 
     /// Also keeps the owner references: old kubelets corrupt them.
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        let old_metadata = old.get("metadata").and_then(Value::as_map);
-        if let (Some(metadata), Some(old)) = (map_at(new, "metadata"), old_metadata) {
-            keep(metadata, old, "deletionTimestamp");
-            keep(metadata, old, "ownerReferences");
-        }
         let before = Pod::of(old).status();
         within(new, "status", |status| {
             if !status.contains_key("qosClass") && !before.qos_class().is_empty() {

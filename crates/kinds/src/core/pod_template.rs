@@ -1,15 +1,15 @@
 //! `podtemplates`.
 
 use super::pod_rules::PodOptions;
+use super::pod_spec;
 use super::replication_controller::{images, names};
-use super::{pod_gates, pod_spec};
-use crate::defaults::{at, within};
+use crate::defaults::within;
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Strategy, table, template,
+    About, Cell, Check, Column, Columns, Deleted, Generation, Kind, Row, Rules, Strategy, table, template,
     workload,
 };
+use object::Map;
 use object::field::{List, Path};
-use object::{Map, Value};
 use schema::view::View;
 use schema::views::core::v1::PodTemplate;
 
@@ -21,6 +21,8 @@ pub(crate) const KIND: Kind = Kind {
     columns: Columns { list: COLUMNS, row },
     generation: Generation::Counted,
     deleted: Deleted::Object,
+    pod_spec: &["template", "spec"],
+    update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &PodTemplateStrategy,
     ..Kind::PLAIN
 };
@@ -51,25 +53,8 @@ impl Strategy for PodTemplateStrategy {
         within(object, "template", pod_spec::default_template);
     }
 
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        at(object, "template", |template| at(template, "spec", |spec| pod_gates::drop_disabled(spec, None)));
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        let old = old.get("template").and_then(|template| template.get("spec")).and_then(Value::as_map);
-        at(new, "template", |template| at(template, "spec", |spec| pod_gates::drop_disabled(spec, old)));
-    }
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_template(object, None, rules));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_template(new, Some(old), rules));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_template(object, old, rules)
     }
 
     fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {

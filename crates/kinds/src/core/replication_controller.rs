@@ -1,15 +1,15 @@
 //! `replicationcontrollers`.
 
 use super::pod_rules::PodOptions;
-use super::{pod_gates, pod_spec};
+use super::pod_spec;
+use crate::Resets;
 use crate::defaults::{at, fill};
-use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules, ScalePaths,
-    SelectableFields, SelectableRow, Strategy, Subresource, checks, keep, map_at, table, template, workload,
+    About, Cell, Column, Columns, Dependents, Generation, Kind, Refusal, Row, Rules, SelectableFields,
+    SelectableRow, Strategy, Subresource, checks, map_at, table, template, workload,
 };
+use object::Map;
 use object::field::{Error, List, Path};
-use object::{Map, Value};
 use schema::view::{Items, View};
 use schema::views::core::v1::{Container, ReplicationController};
 
@@ -20,7 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ReplicationController",
     short_names: &["rc"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&SCALE), Subresource::STATUS],
+    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     fields: SelectableFields {
         list: &[SelectableRow {
@@ -34,15 +34,11 @@ pub(crate) const KIND: Kind = Kind {
     generation: Generation::Counted,
     dependents: Dependents::Orphan,
     key_prefix: Some("controllers"),
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
+    pod_spec: template::POD_SPEC,
+    update_checks: workload::CHECKED_TWICE,
     strategy: &ReplicationControllerStrategy,
     ..Kind::PLAIN
-};
-
-const SCALE: ScalePaths = ScalePaths {
-    spec_replicas: &["spec", "replicas"],
-    status_replicas: &["status", "replicas"],
-    selector: &["spec", "selector"],
 };
 
 const COLUMNS: &[Column] = &[
@@ -57,20 +53,10 @@ const COLUMNS: &[Column] = &[
 ];
 
 fn row(object: &Map) -> Row {
-    let controller = ReplicationController::of(object);
-    let (spec, status) = (controller.spec(), controller.status());
-    let containers = spec.template().map(|template| template.spec().containers());
-    vec![
-        Cell::name(object),
-        Cell::Integer(spec.replicas().unwrap_or_default()),
-        Cell::Integer(status.replicas()),
-        Cell::Integer(status.ready_replicas()),
-        Cell::age(object),
-        Cell::Text(containers.map(names).unwrap_or_default()),
-        Cell::Text(containers.map(images).unwrap_or_default()),
-        Cell::Text(table::labels(spec.selector())),
-    ]
-    .into()
+    workload::replica_set_row(
+        object,
+        Cell::Text(table::labels(ReplicationController::of(object).spec().selector())),
+    )
 }
 
 /// The names of containers.
@@ -99,55 +85,13 @@ impl Strategy for ReplicationControllerStrategy {
         }
     }
 
-    fn prepare_create(&self, controller: &mut Map, _context: &Context<'_>) {
-        controller.remove("status");
-        at(controller, "spec", |spec| {
-            at(spec, "template", |template| {
-                at(template, "spec", |spec| pod_gates::drop_disabled(spec, None))
-            });
-        });
-    }
-
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
-        let old = old.get("spec").and_then(|spec| spec.get("template")?.get("spec")).and_then(Value::as_map);
-        at(new, "spec", |spec| {
-            at(spec, "template", |template| at(template, "spec", |spec| pod_gates::drop_disabled(spec, old)));
-        });
-    }
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, None, rules));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        let spec = validate_spec(new, Some(old), rules);
-        errors.append(spec.clone());
-        errors.append(rules.metadata_update(new, old));
-        errors.append(spec);
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        validate_spec(object, old, rules)
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata_update(new, old);
-        let path = Path::new("status");
-        let status = ReplicationController::of(new).status();
-        let (labeled, ready) = (status.fully_labeled_replicas(), status.ready_replicas());
-        let available = status.available_replicas();
-        errors.append(workload::counters(
-            &[
-                ("replicas", status.replicas()),
-                ("fullyLabeledReplicas", labeled),
-                ("readyReplicas", ready),
-                ("availableReplicas", available),
-                ("observedGeneration", status.observed_generation()),
-            ],
-            &path,
-        ));
-        errors.append(workload::labeled_replicas(status.replicas(), labeled, ready, available, &path));
+        errors.append(workload::replica_set_counts(new));
         errors
     }
 

@@ -1,10 +1,10 @@
 //! `resourcequotas`.
 
 use super::resources::{is_of_quotas, quota_list};
+use crate::Resets;
 use crate::checks::shown_texts;
 use crate::defaults::{at, round_up};
-use crate::resets;
-use crate::{About, Cell, Column, Columns, Deleted, Kind, Row, Rules, Strategy, Subresource};
+use crate::{About, Cell, Check, Column, Columns, Deleted, Kind, Row, Rules, Strategy, Subresource};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::quote::{Quoted, quote_each};
@@ -22,7 +22,8 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     deleted: Deleted::Object,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
+    update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &ResourceQuotaStrategy,
     ..Kind::PLAIN
 };
@@ -68,16 +69,13 @@ impl Strategy for ResourceQuotaStrategy {
         });
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(ResourceQuota::of(object).spec()));
-        errors
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        validate_spec(ResourceQuota::of(object).spec())
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        let mut errors = List::new();
         let spec = ResourceQuota::of(new).spec();
-        errors.append(validate_spec(spec));
         let scopes =
             |spec: ResourceQuotaSpec<'_>| spec.scopes().iter().map(str::to_owned).collect::<BTreeSet<_>>();
         if scopes(spec) != scopes(ResourceQuota::of(old).spec()) {

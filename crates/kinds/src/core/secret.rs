@@ -5,7 +5,7 @@ use crate::checks;
 use crate::defaults::fill_text;
 use crate::x509;
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, Refusal, Row, Rules, SelectableFields, SelectableRow,
+    About, Cell, Check, Column, Columns, Kind, Refusal, Row, Rules, SelectableFields, SelectableRow,
     Strategy, map_at, metadata,
 };
 use object::field::{Error, List, Path};
@@ -22,6 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Secret",
     columns: Columns { list: COLUMNS, row },
     fields: SelectableFields { list: &[SelectableRow::at(&["type"])], refusal: Refusal::NotSupported },
+    update_checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Object],
     strategy: &SecretStrategy,
     ..Kind::PLAIN
 };
@@ -55,28 +56,20 @@ impl Strategy for SecretStrategy {
         }
     }
 
-    fn prepare_create(&self, _secret: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_data(Secret::of(object)));
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let mut errors = validate_data(Secret::of(object));
         errors.append(validate_type(object));
         errors
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
         let (secret, before) = (Secret::of(new), Secret::of(old));
-        if secret.r#type() != before.r#type() {
-            errors.push(Error::invalid(&Path::new("type"), secret.r#type(), "field is immutable"));
-        }
+        let mut errors = List::new();
+        errors.extend(checks::same_text(secret.r#type(), before.r#type(), &Path::new("type")));
         if before.immutable() == Some(true) {
             errors.extend((secret.immutable() != Some(true)).then(|| frozen("immutable")));
             errors.extend((secret.data().map() != before.data().map()).then(|| frozen("data")));
         }
-        errors.append(self.validate_create(new, rules));
         errors
     }
 

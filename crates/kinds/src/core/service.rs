@@ -1,11 +1,12 @@
 //! `services`.
 
 use super::{load_balancer, service_rules, service_update};
+use crate::Resets;
 use crate::defaults::{at, each, fill, fill_text, within};
-use crate::resets;
 use crate::{
-    About, Action, Cell, Column, Columns, Connect, Context, Deleted, Kind, NameRule, Refusal, Row, Rules,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, addresses, table,
+    About, Action, Cell, Check, Column, Columns, Connect, Context, Deleted, Kind, NameRule, Refusal, Row,
+    Rules, SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, addresses,
+    table,
 };
 use object::field::List;
 use object::{Key, Map, Value};
@@ -37,7 +38,8 @@ pub(crate) const KIND: Kind = Kind {
     },
     deleted: Deleted::Object,
     key_prefix: Some("services/specs"),
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
+    update_checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Object],
     strategy: &ServiceStrategy,
     ..Kind::PLAIN
 };
@@ -109,7 +111,6 @@ impl Strategy for ServiceStrategy {
 
     /// Does not allocate addresses and ports: that is the task of a registry hook, in step 9.
     fn prepare_create(&self, service: &mut Map, _context: &Context<'_>) {
-        service.remove("status");
         at(service, "spec", |spec| {
             let address = spec.get("clusterIP").cloned();
             if let Some(address) = address {
@@ -123,18 +124,12 @@ impl Strategy for ServiceStrategy {
         service_update::prepare(new, old);
     }
 
-    fn validate_create(&self, service: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(service);
-        errors.append(service_rules::validate(Service::of(service), None));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        service_rules::validate(Service::of(object), old.map(Service::of))
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(service_rules::validate_change(Service::of(new), Service::of(old)));
-        errors.append(rules.metadata(new));
-        errors.append(service_rules::validate(Service::of(new), Some(Service::of(old))));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        service_rules::validate_change(Service::of(new), Service::of(old))
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {

@@ -24,7 +24,6 @@ pub fn keep_allocated(new: &mut Map, old: &Map) {
 /// Prepares an update of a service that has its addresses and ports.
 pub(super) fn prepare(new: &mut Map, old: &Map) {
     at(new, "spec", |spec| drop_what_does_not_apply(spec, Service::of(old).spec()));
-    keep(new, old, "status");
     if Service::of(new).spec().r#type() != "LoadBalancer" {
         at(new, "status", |status| drop(status.remove("loadBalancer")));
         if new.get("status").and_then(Value::as_map).is_some_and(Map::is_empty) {

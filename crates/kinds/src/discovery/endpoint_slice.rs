@@ -3,7 +3,9 @@
 use super::endpoint_slice_rules;
 use crate::cells::with_more;
 use crate::defaults::{at, each, fill_text};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, differs_but_for};
+use crate::{
+    About, Cell, Check, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, differs_but_for,
+};
 use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -43,6 +45,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    update_checks: &[Check::Metadata, Check::Object],
     strategy: &EndpointSliceStrategy,
     ..Kind::PLAIN
 };
@@ -93,16 +96,8 @@ impl Strategy for EndpointSliceStrategy {
         drop_topology(new, Some(old));
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(endpoint_slice_rules::validate(EndpointSlice::of(object), None));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(new);
-        errors.append(endpoint_slice_rules::validate(EndpointSlice::of(new), Some(EndpointSlice::of(old))));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        endpoint_slice_rules::validate(EndpointSlice::of(object), old.map(EndpointSlice::of))
     }
 
     fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {

@@ -1,11 +1,11 @@
 //! `flowschemas`.
 
 use super::{FlowControlStrategy, mandatory, same_as_mandatory};
+use crate::Resets;
 use crate::cells::NONE;
 use crate::checks::{required, shown_texts};
 use crate::metadata;
-use crate::resets;
-use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
+use crate::{About, Cell, Check, Column, Columns, Generation, Kind, Row, Scope, Subresource};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, invalid, name_is_dns_label, name_is_dns_subdomain};
@@ -50,7 +50,8 @@ pub(crate) const KIND: Kind = Kind {
     },
     row_order: Some(|object| FlowSchema::of(object).spec().matching_precedence()),
     generation: Generation::Counted,
-    resets: resets::STATUS_WITHOUT_METADATA,
+    resets: &Resets { declared: Some(Resets::STATUS_WITHOUT_METADATA.update), ..Resets::STATUS },
+    update_checks: &[Check::Metadata, Check::Object],
     strategy: &FlowControlStrategy { default, validate },
     ..Kind::PLAIN
 };

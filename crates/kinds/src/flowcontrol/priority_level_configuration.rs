@@ -1,11 +1,11 @@
 //! `prioritylevelconfigurations`.
 
 use super::{FlowControlStrategy, fill_zero, mandatory, same_as_mandatory};
+use crate::Resets;
 use crate::cells::NONE;
 use crate::defaults::{at, fill};
 use crate::metadata;
-use crate::resets;
-use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Scope, Subresource};
+use crate::{About, Cell, Check, Column, Columns, Generation, Kind, Row, Scope, Subresource};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -42,7 +42,8 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: resets::STATUS_WITHOUT_METADATA,
+    resets: &Resets { declared: Some(Resets::STATUS_WITHOUT_METADATA.update), ..Resets::STATUS },
+    update_checks: &[Check::Metadata, Check::Object],
     strategy: &FlowControlStrategy { default, validate },
     ..Kind::PLAIN
 };

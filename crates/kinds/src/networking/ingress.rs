@@ -1,8 +1,8 @@
 //! `ingresses`.
 
 use super::ingress_rules;
+use crate::Resets;
 use crate::cells::{NONE, joined, text_or};
-use crate::resets;
 use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Rules, Strategy, Subresource, addresses};
 use object::Map;
 use object::field::List;
@@ -44,7 +44,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     key_prefix: Some("ingress"),
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &IngressStrategy,
     ..Kind::PLAIN
 };
@@ -92,18 +92,12 @@ fn addresses(balancer: IngressLoadBalancerStatus<'_>) -> String {
 struct IngressStrategy;
 
 impl Strategy for IngressStrategy {
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
         let ingress = Ingress::of(object);
-        let mut errors = rules.metadata(object);
-        errors.append(ingress_rules::validate(ingress, None));
-        errors.extend(ingress_rules::class_annotation(ingress));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(rules.metadata(new));
-        errors.append(ingress_rules::validate(Ingress::of(new), Some(Ingress::of(old))));
+        let mut errors = ingress_rules::validate(ingress, old.map(Ingress::of));
+        if old.is_none() {
+            errors.extend(ingress_rules::class_annotation(ingress));
+        }
         errors
     }
 

@@ -3,7 +3,7 @@
 use crate::cells::NONE;
 use crate::defaults::{at, fill_text};
 use crate::references::{self, Reference};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Scope, Strategy};
+use crate::{About, Cell, Check, Column, Columns, Generation, Kind, Row, Rules, Scope, Strategy, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::domain::domain_prefixed_path;
@@ -31,6 +31,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
+    update_checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Object],
     strategy: &IngressClassStrategy,
     ..Kind::PLAIN
 };
@@ -60,25 +61,14 @@ impl Strategy for IngressClassStrategy {
         });
     }
 
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate(IngressClass::of(object).spec()));
-        errors
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        validate(IngressClass::of(object).spec())
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let (spec, before) = (IngressClass::of(new).spec(), IngressClass::of(old).spec());
-        let mut errors = rules.metadata_update(new, old);
-        if spec.controller() != before.controller() {
-            let path = Path::new("spec");
-            errors.push(Error::invalid(&path.child("controller"), spec.controller(), "field is immutable"));
-        }
-        errors.append(self.validate_create(new, rules));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        let controller = |object| IngressClass::of(object).spec().controller();
+        let path = Path::new("spec");
+        checks::same_text(controller(new), controller(old), &path.child("controller")).into_iter().collect()
     }
 }
 

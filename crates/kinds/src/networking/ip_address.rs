@@ -1,7 +1,7 @@
 //! `ipaddresses`.
 
 use crate::cells::NONE;
-use crate::{About, Cell, Column, Columns, Context, Kind, NameRule, Row, Rules, Scope, Strategy, Version};
+use crate::{About, Cell, Check, Column, Columns, Kind, NameRule, Row, Rules, Scope, Strategy, Version};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, dns1123_subdomain, invalid, name_is_path_segment};
@@ -25,6 +25,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    update_checks: &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Change],
     strategy: &IPAddressStrategy,
     ..Kind::PLAIN
 };
@@ -47,21 +48,12 @@ fn owner(parent: ParentReference<'_>) -> String {
 struct IPAddressStrategy;
 
 impl Strategy for IPAddressStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(parent(IPAddress::of(object)));
-        errors
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        parent(IPAddress::of(object))
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = self.validate_create(new, rules);
-        errors.append(rules.metadata_update(new, old));
-        errors.extend(kept_parent(IPAddress::of(new), IPAddress::of(old)));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        kept_parent(IPAddress::of(new), IPAddress::of(old)).into_iter().collect()
     }
 
     fn name_rule(&self) -> NameRule {

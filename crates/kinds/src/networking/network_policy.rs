@@ -3,7 +3,7 @@
 use super::network_policy_rules;
 use crate::cells::selector;
 use crate::defaults::{each, fill, fill_text, within};
-use crate::{About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy};
+use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Rules, Strategy};
 use object::field::List;
 use object::{Map, Value};
 use schema::view::View;
@@ -59,10 +59,6 @@ impl Strategy for NetworkPolicyStrategy {
             fill(spec, "policyTypes", Value::from_iter(types.into_iter().take(1 + usize::from(egress))));
         });
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);

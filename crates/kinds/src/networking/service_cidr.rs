@@ -1,9 +1,9 @@
 //! `servicecidrs`.
 
+use crate::Resets;
 use crate::cells::joined;
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, Row, Rules, Scope, Strategy, Subresource, Version, checks,
-    keep_all_but, keep_metadata,
+    About, Cell, Check, Column, Columns, Kind, Row, Rules, Scope, Strategy, Subresource, Version, checks,
 };
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
@@ -28,6 +28,9 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    // The reference declares none.
+    resets: &Resets { create: &[], update: &[("status", &[&["metadata"], &["spec"]])], declared: Some(&[]) },
+    update_checks: &[Check::MetadataChange, Check::Change],
     strategy: &ServiceCIDRStrategy,
     ..Kind::PLAIN
 };
@@ -41,28 +44,12 @@ struct ServiceCIDRStrategy;
 
 /// Create and update write the status as well.
 impl Strategy for ServiceCIDRStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old);
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        validate(ServiceCIDR::of(object).spec().cidrs())
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate(ServiceCIDR::of(object).spec().cidrs()));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_change(
-            ServiceCIDR::of(new).spec().cidrs(),
-            ServiceCIDR::of(old).spec().cidrs(),
-        ));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        validate_change(ServiceCIDR::of(new).spec().cidrs(), ServiceCIDR::of(old).spec().cidrs())
     }
 }
 

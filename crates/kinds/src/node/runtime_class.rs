@@ -2,9 +2,7 @@
 
 use crate::core::resources::{self, HugePages};
 use crate::core::{node_selector, tolerations};
-use crate::{
-    About, Cell, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Scope, Strategy, checks,
-};
+use crate::{About, Cell, Check, Column, Columns, Kind, MetadataRules, Row, Rules, Scope, Strategy, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{dns1123_label, invalid, label_key, label_value};
@@ -21,6 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     scope: Scope::Cluster,
     columns: Columns { list: &[Column::NAME, Column::text("Handler", About::Text("")), Column::AGE], row },
     metadata_rules: MetadataRules::General,
+    update_checks: &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Change],
     strategy: &RuntimeClassStrategy,
     ..Kind::PLAIN
 };
@@ -33,16 +32,12 @@ fn row(object: &Map) -> Row {
 struct RuntimeClassStrategy;
 
 impl Strategy for RuntimeClassStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn allow_create_on_update(&self) -> bool {
         true
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let mut errors = List::new();
         let class = RuntimeClass::of(object);
         let handler = class.handler();
         errors.append(invalid(&Path::new("handler"), handler, dns1123_label(handler)));
@@ -56,14 +51,9 @@ impl Strategy for RuntimeClassStrategy {
         errors
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = self.validate_create(new, rules);
-        errors.append(rules.metadata_update(new, old));
-        let handler = RuntimeClass::of(new).handler();
-        if handler != RuntimeClass::of(old).handler() {
-            errors.push(Error::invalid(&Path::new("handler"), handler, "field is immutable"));
-        }
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        let handler = |object| RuntimeClass::of(object).handler();
+        checks::same_text(handler(new), handler(old), &Path::new("handler")).into_iter().collect()
     }
 
     fn warnings(&self, new: &Map, _old: Option<&Map>) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! `poddisruptionbudgets`.
 
+use crate::Resets;
 use crate::defaults::at;
 use crate::label_selector::{self, Values};
-use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Generation, Kind, NameRule, Row, Rules, Strategy, Subresource, checks,
     conditions, int_or_percent, workload,
@@ -37,7 +37,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::Counted,
-    resets: resets::STATUS,
+    resets: &Resets::STATUS,
     strategy: &PodDisruptionBudgetStrategy,
     ..Kind::PLAIN
 };

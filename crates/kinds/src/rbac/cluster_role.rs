@@ -10,6 +10,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "clusterrole",
     kind: "ClusterRole",
     scope: Scope::Cluster,
+    update_checks: super::CHECKED_TWICE,
     strategy: &RoleStrategy::ClusterRole,
     ..Kind::PLAIN
 };

@@ -30,6 +30,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    update_checks: super::CHECKED_TWICE,
     strategy: &BindingStrategy::ClusterRoleBinding,
     ..Kind::PLAIN
 };

@@ -9,6 +9,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "roles",
     singular: "role",
     kind: "Role",
+    update_checks: super::CHECKED_TWICE,
     strategy: &RoleStrategy::Role,
     ..Kind::PLAIN
 };

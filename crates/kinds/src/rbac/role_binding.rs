@@ -29,6 +29,7 @@ pub(crate) const KIND: Kind = Kind {
         ],
         row,
     },
+    update_checks: super::CHECKED_TWICE,
     strategy: &BindingStrategy::RoleBinding,
     ..Kind::PLAIN
 };

@@ -2,9 +2,7 @@
 
 use super::validate::{MOST_ITEMS, Parameters, configuration, selectors, slice};
 use super::versions;
-use crate::{
-    Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Scope, Strategy, Version,
-};
+use crate::{Cell, Column, Columns, Deleted, Generation, Kind, Row, Rules, Scope, Strategy, Version};
 use object::Map;
 use object::field::{List, Path};
 use schema::view::View;
@@ -34,10 +32,6 @@ fn row(object: &Map) -> Row {
 struct DeviceClassStrategy;
 
 impl Strategy for DeviceClassStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
         errors.append(validate_spec(DeviceClass::of(object).spec(), Parameters::New));

@@ -3,7 +3,8 @@
 use super::validate::{driver_name, label, pool_name, selectors, taint};
 use crate::defaults::{fill, within};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Scope, Strategy, Version,
+    About, Cell, Check, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Scope, Strategy,
+    Version,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -33,6 +34,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     deleted: Deleted::Object,
+    update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &DeviceTaintRuleStrategy,
     ..Kind::PLAIN
 };
@@ -63,16 +65,8 @@ impl Strategy for DeviceTaintRuleStrategy {
         set_time(new, context);
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(validate_spec(DeviceTaintRule::of(object).spec()));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        errors.append(validate_spec(DeviceTaintRule::of(new).spec()));
-        errors
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        validate_spec(DeviceTaintRule::of(object).spec())
     }
 }
 

@@ -3,11 +3,11 @@
 use super::claim::{self, Deletion, Names};
 use super::validate::Parameters;
 use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
+use crate::Resets;
 use crate::defaults::{at, each};
-use crate::resets;
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Subresource, Version, keep,
-    keep_all_but, keep_metadata, metadata,
+    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Subresource, Version,
+    metadata,
 };
 use object::field::{List, Path};
 use object::{Map, Value};
@@ -35,7 +35,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
-    resets: resets::STATUS,
+    resets: &Resets { declared: Some(Resets::STATUS.update), ..Resets::STATUS_WITHOUT_METADATA },
     strategy: &ResourceClaimStrategy,
     ..Kind::PLAIN
 };
@@ -65,18 +65,14 @@ impl Strategy for ResourceClaimStrategy {
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        object.remove("status");
         drop_disabled(object, None);
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep(new, old, "status");
         drop_disabled(new, Some(old));
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old);
         drop_released(new, old);
         drop_disabled(new, Some(old));
     }

@@ -3,7 +3,7 @@
 use super::{conversion, default_slice, slice, versions};
 use crate::defaults::{at, each, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Refusal, Row, Rules, Scope,
+    About, Cell, Check, Column, Columns, Context, Deleted, Generation, Kind, Refusal, Row, Rules, Scope,
     SelectableFields, SelectableRow, Strategy, Version,
 };
 use object::Map;
@@ -35,6 +35,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::Counted,
     deleted: Deleted::Object,
+    update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &ResourceSliceStrategy,
     ..Kind::PLAIN
 };
@@ -73,17 +74,8 @@ impl Strategy for ResourceSliceStrategy {
         }
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
-        errors.append(slice::validate(ResourceSlice::of(object).spec(), None));
-        errors
-    }
-
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
-        let before = ResourceSlice::of(old).spec();
-        errors.append(slice::validate(ResourceSlice::of(new).spec(), Some(before)));
-        errors
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        slice::validate(ResourceSlice::of(object).spec(), old.map(|old| ResourceSlice::of(old).spec()))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::cells::boolean;
 use crate::defaults::fill_text;
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Scope, Strategy, checks, metadata,
+    About, Cell, Check, Column, Columns, Generation, Kind, Row, Rules, Scope, Strategy, checks, metadata,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -29,6 +29,8 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     generation: Generation::One,
+    // The rules for new objects are not asked again: value and policy cannot change.
+    update_checks: &[Check::MetadataChange, Check::Change],
     strategy: &PriorityClassStrategy,
     ..Kind::PLAIN
 };
@@ -52,8 +54,8 @@ impl Strategy for PriorityClassStrategy {
         fill_text(object, "preemptionPolicy", "PreemptLowerPriority");
     }
 
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(object);
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let mut errors = List::new();
         let class = PriorityClass::of(object);
         errors.extend(match metadata(object).name() {
             name if name.starts_with("system-") => not_a_system_class(name, class).map(|why| {
@@ -75,9 +77,8 @@ impl Strategy for PriorityClassStrategy {
         errors
     }
 
-    /// The rules for new objects are not asked again: value and policy cannot change.
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        let mut errors = List::new();
         if PriorityClass::of(new).value() != PriorityClass::of(old).value() {
             errors.push(Error::forbidden(&Path::new("value"), "may not be changed in an update."));
         }
@@ -89,22 +90,38 @@ impl Strategy for PriorityClassStrategy {
     fn undeletable(&self, name: &str) -> Option<&'static str> {
         system_value(name).map(|_| "this is a system priority class and cannot be deleted")
     }
-
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
 }
 
 /// The highest priority of classes that are not of the system.
 const HIGHEST: i64 = 1_000_000_000;
 
+/// A class that the system makes.
+pub struct SystemPriorityClass {
+    /// The name.
+    pub name: &'static str,
+    /// The priority.
+    pub value: i64,
+    /// The description.
+    pub description: &'static str,
+}
+
+/// The classes that the system makes, in the order in which it makes them.
+pub const SYSTEM_PRIORITY_CLASSES: &[SystemPriorityClass] = &[
+    SystemPriorityClass {
+        name: "system-node-critical",
+        value: 2 * HIGHEST + 1000,
+        description: "Used for system critical pods that must not be moved from their current node.",
+    },
+    SystemPriorityClass {
+        name: "system-cluster-critical",
+        value: 2 * HIGHEST,
+        description: "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    },
+];
+
 /// The value of a class that the system makes.
 fn system_value(name: &str) -> Option<i64> {
-    match name {
-        "system-cluster-critical" => Some(2 * HIGHEST),
-        "system-node-critical" => Some(2 * HIGHEST + 1000),
-        _ => None,
-    }
+    SYSTEM_PRIORITY_CLASSES.iter().find(|class| class.name == name).map(|class| class.value)
 }
 
 /// Why a class is none of those that the system makes.

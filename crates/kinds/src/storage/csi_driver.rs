@@ -4,7 +4,8 @@ use crate::cells::{NONE, UNSET, boolean, joined};
 use crate::defaults::{at, fill, fill_text, within};
 use crate::seen::Seen;
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Scope, Strategy, checks,
+    About, Cell, Check, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Scope, Strategy,
+    checks,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::quote::quote_each;
@@ -34,6 +35,7 @@ pub(crate) const KIND: Kind = Kind {
     },
     generation: Generation::CountedLater,
     deleted: Deleted::Object,
+    update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &CSIDriverStrategy,
     ..Kind::PLAIN
 };
@@ -97,16 +99,13 @@ impl Strategy for CSIDriverStrategy {
         }
     }
 
-    fn validate_create(&self, driver: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(driver);
-        errors.append(validate(CSIDriver::of(driver).spec()));
-        errors
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        validate(CSIDriver::of(object).spec())
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata_update(new, old);
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        let mut errors = List::new();
         let (after, before) = (CSIDriver::of(new).spec(), CSIDriver::of(old).spec());
-        errors.append(validate(after));
         let key = "attachRequired";
         let path = SPEC.child("attachedRequired");
         errors.extend(checks::immutable(after.map().get(key), before.map().get(key), &path));

@@ -3,7 +3,7 @@
 use crate::cells::count;
 use crate::core::volume_sources::csi_driver_name;
 use crate::seen::Seen;
-use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
+use crate::{About, Cell, Check, Column, Columns, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -31,6 +31,8 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
+    // The reference checks the new state twice.
+    update_checks: &[Check::Metadata, Check::Object, Check::Metadata, Check::Object, Check::Change],
     strategy: &CSINodeStrategy,
     ..Kind::PLAIN
 };
@@ -44,24 +46,13 @@ const LONGEST_NODE_ID: usize = 256;
 struct CSINodeStrategy;
 
 impl Strategy for CSINodeStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, node: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = rules.metadata(node);
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
         let spec = Path::new("spec");
-        errors.append(drivers(CSINode::of(node).spec().drivers(), &spec.child("drivers")));
-        errors
+        drivers(CSINode::of(object).spec().drivers(), &spec.child("drivers"))
     }
 
-    /// The reference checks the new state twice.
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let own = self.validate_create(new, rules);
-        let mut errors = own.clone();
-        errors.append(own);
-        errors.append(changes(CSINode::of(new).spec().drivers(), CSINode::of(old).spec().drivers()));
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        changes(CSINode::of(new).spec().drivers(), CSINode::of(old).spec().drivers())
     }
 
     fn allow_unconditional_update(&self) -> bool {

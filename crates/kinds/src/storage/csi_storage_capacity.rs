@@ -4,7 +4,7 @@ use crate::core::node_selector::deprecated_label;
 use crate::core::persistent_volume::rules::class_name;
 use crate::core::resources::{amount, non_negative};
 use crate::label_selector::{self, Values};
-use crate::{Context, Kind, Rules, Strategy, checks};
+use crate::{Kind, Rules, Strategy, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -23,10 +23,6 @@ pub(crate) const KIND: Kind = Kind {
 struct CSIStorageCapacityStrategy;
 
 impl Strategy for CSIStorageCapacityStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         validate(object, Values::Checked, rules)
     }

@@ -4,7 +4,7 @@ use super::{fixed, parameters, provisioner};
 use crate::cells::{name_or_default, text_or};
 use crate::core::node_selector::{Topology, deprecated_label, topology_term};
 use crate::defaults::fill_text;
-use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
+use crate::{About, Cell, Check, Column, Columns, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::{Items, View};
@@ -35,6 +35,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
+    update_checks: &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Change],
     strategy: &StorageClassStrategy,
     ..Kind::PLAIN
 };
@@ -66,13 +67,9 @@ impl Strategy for StorageClassStrategy {
         fill_text(object, "volumeBindingMode", "Immediate");
     }
 
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
         let class = StorageClass::of(object);
-        let mut errors = rules.metadata(object);
+        let mut errors = List::new();
         errors.append(provisioner(class.provisioner(), &Path::new("provisioner")));
         errors.append(parameters(class.parameters(), &Path::new("parameters")));
         if let Some(policy) = class.reclaim_policy().filter(|policy| !policy.is_empty()) {
@@ -87,12 +84,11 @@ impl Strategy for StorageClassStrategy {
         errors
     }
 
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let mut errors = self.validate_create(new, rules);
-        errors.append(rules.metadata_update(new, old));
-        errors.extend(
-            ["parameters", "provisioner", "reclaimPolicy"].into_iter().filter_map(|key| fixed(key, new, old)),
-        );
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        let mut errors: List = ["parameters", "provisioner", "reclaimPolicy"]
+            .into_iter()
+            .filter_map(|key| fixed(key, new, old))
+            .collect();
         let key = "volumeBindingMode";
         errors.extend(checks::immutable(new.get(key), old.get(key), &Path::new(key)));
         errors

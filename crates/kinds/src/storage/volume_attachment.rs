@@ -1,13 +1,12 @@
 //! `volumeattachments`.
 
+use crate::Resets;
 use crate::core::persistent_volume::rules::{class_name, inline_spec};
 use crate::core::pod_spec;
 use crate::core::volume_sources::csi_driver_name;
 use crate::defaults::{at, round_up};
-use crate::resets;
 use crate::{
     About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, Subresource, checks,
-    keep_all_but, keep_metadata,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -40,7 +39,7 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
-    resets: resets::STATUS_WITHOUT_METADATA,
+    resets: &Resets::STATUS_WITHOUT_METADATA,
     strategy: &VolumeAttachmentStrategy,
     ..Kind::PLAIN
 };
@@ -71,8 +70,6 @@ impl Strategy for VolumeAttachmentStrategy {
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        keep_all_but(new, old, &["apiVersion", "kind", "metadata", "status"]);
-        keep_metadata(new, old);
         let status = VolumeAttachment::of(old).status();
         let errors = [("attachError", status.attach_error()), ("detachError", status.detach_error())];
         for (key, before) in errors {

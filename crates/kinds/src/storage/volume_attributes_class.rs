@@ -2,7 +2,7 @@
 
 use super::{fixed, parameters, provisioner};
 use crate::cells::name_or_default;
-use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, Version};
+use crate::{About, Cell, Check, Column, Columns, Deleted, Kind, Row, Rules, Scope, Strategy, Version};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -31,6 +31,15 @@ pub(crate) const KIND: Kind = Kind {
         row,
     },
     deleted: Deleted::Object,
+    // The reference checks the new state twice.
+    update_checks: &[
+        Check::Metadata,
+        Check::Object,
+        Check::MetadataChange,
+        Check::Change,
+        Check::Metadata,
+        Check::Object,
+    ],
     strategy: &VolumeAttributesClassStrategy,
     ..Kind::PLAIN
 };
@@ -45,14 +54,10 @@ fn row(object: &Map) -> Row {
 struct VolumeAttributesClassStrategy;
 
 impl Strategy for VolumeAttributesClassStrategy {
-    fn prepare_create(&self, _object: &mut Map, _context: &Context<'_>) {}
-
-    fn prepare_update(&self, _new: &mut Map, _old: &Map, _context: &Context<'_>) {}
-
-    fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
+    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
         let class = VolumeAttributesClass::of(object);
         let path = Path::new("parameters");
-        let mut errors = rules.metadata(object);
+        let mut errors = List::new();
         errors.append(provisioner(class.driver_name(), &Path::new("driverName")));
         errors.append(parameters(class.parameters(), &path));
         if class.parameters().is_empty() {
@@ -61,15 +66,8 @@ impl Strategy for VolumeAttributesClassStrategy {
         errors
     }
 
-    /// The reference checks the new state twice.
-    fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> List {
-        let own = self.validate_create(new, rules);
-        let mut errors = own.clone();
-        errors.append(rules.metadata_update(new, old));
-        errors.extend(fixed("driverName", new, old));
-        errors.extend(fixed("parameters", new, old));
-        errors.append(own);
-        errors
+    fn validate_change(&self, new: &Map, old: &Map) -> List {
+        ["driverName", "parameters"].into_iter().filter_map(|key| fixed(key, new, old)).collect()
     }
 }
 
