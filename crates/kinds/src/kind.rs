@@ -50,9 +50,8 @@ pub struct Kind {
     pub metadata_rules: MetadataRules,
     /// The prefix of the reference's etcd keys, if it is not the name of the resource.
     pub key_prefix: Option<&'static str>,
-    /// The fields that a write resets whatever the client sends. They are reset at the start of step 10 of the
-    /// write pipeline, before the hook of the [`Strategy`]. A field manager does not own them, which is known
-    /// in step 5.
+    /// The fields that a write resets whatever the client sends. They are reset at the start of step 10 of
+    /// the write pipeline, before the hook of the [`Strategy`]. Field managers do not own them (step 5).
     pub resets: &'static Resets,
     /// The field path of the pod spec of a kind with a pod template; empty for others. Step 10 of the write
     /// pipeline drops the fields of disabled features from it, unless the old object uses them.

@@ -12,8 +12,8 @@ use schema::views::core::v1::PodTemplateSpec;
 /// The field path of the pod spec of a workload.
 pub(crate) const POD_SPEC: &[&str] = &["spec", "template", "spec"];
 
-/// Drops the fields of disabled features from the pod spec at `path`, unless the old object uses them. An empty
-/// path leads nowhere.
+/// Drops the fields of disabled features from the pod spec at `path`, unless the old object uses them. Does
+/// nothing if the path is empty.
 pub(crate) fn drop_disabled(new: &mut Map, old: Option<&Map>, path: &[&str]) {
     if path.is_empty() {
         return;
