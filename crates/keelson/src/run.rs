@@ -162,7 +162,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     keep_certificates(identity, &certificates, authority);
 
     // Health, and what runs beside requests.
-    let hooks = Arc::new(Hooks::new());
+    let hooks = Arc::<Hooks>::default();
     let encrypted = health::Encrypted {
         plugins: stores.encryption().and_then(Encryption::health_check),
         is_reloaded: options.storage.encryption.automatic_reload,

@@ -162,7 +162,7 @@ fn is_gone_or_damaged(error: &Status) -> bool {
 
 /// What the annotation of an object says, if that is true or false.
 fn auto_update(object: &Map) -> Option<bool> {
-    metadata(object).annotations().get(AUTO_UPDATE).and_then(|value| object::boolean::parse(value))
+    metadata(object).annotations().get(AUTO_UPDATE).and_then(object::boolean::parse)
 }
 
 fn annotate(object: &mut Map, value: bool) {

@@ -110,9 +110,9 @@ const FLOW_CONTROL: &str = "poststarthook/priority-and-fairness-config-producer"
 const FLOW_SCHEMAS: &str = "poststarthook/priority-and-fairness-config-consumer";
 const API_SERVICES: &str = "autoregister-completion";
 
-impl Hooks {
+impl Default for Hooks {
     /// All hooks, none of them done.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let names = [
             NAMESPACES,
             AUTHENTICATION_INFO,
@@ -129,7 +129,9 @@ impl Hooks {
         let hook = |name| Arc::new(Hook { name, done: AtomicBool::new(false) });
         Self { all: names.map(hook).into(), keeping: Mutex::default() }
     }
+}
 
+impl Hooks {
     /// The hook called `name`.
     pub fn find(&self, name: &str) -> Option<Arc<Hook>> {
         self.all.iter().find(|hook| hook.name == name).cloned()

@@ -13,7 +13,6 @@ use super::objects::{self, Address};
 use super::problems::{self, Problem};
 use crate::OperationOptions;
 use crate::{Error, Source};
-use storage;
 
 /// What begins an encrypted value.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
