@@ -1,8 +1,8 @@
 //! OpenAPI v2 (Swagger 2.0): one document for all served resources, as JSON and as Protobuf.
 //!
-//! It is put together from compressed [parts](Part): one for all built-in kinds, and one for each custom kind
-//! in each version. So a custom kind more costs its own part, and the whole is not in memory but as a
-//! compressed document.
+//! The document is put together from compressed [parts](DocumentPart): one for all built-in kinds, and one
+//! for each custom kind in each version. So one more custom kind costs its own part, and the whole document
+//! is in memory in its compressed form only.
 
 mod protobuf;
 

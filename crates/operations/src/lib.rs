@@ -3,7 +3,7 @@
 //!
 //! Each takes the flags of the server, and works on what a server with these flags would: the data directory,
 //! or the etcd that they name. Entries travel in the layout of the embedded store, encrypted where that is
-//! ([`Source`]), so that a backup of either store can be restored to either.
+//! (`Source`), so that a backup of either store can be restored to either.
 
 mod arguments;
 mod backup;

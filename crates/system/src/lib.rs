@@ -5,7 +5,7 @@
 //!
 //! Each part is a post-start hook with a name, which is also its check in `/livez` and `/readyz`. Existing
 //! objects are not changed, except for fields about this process, for roles and bindings that lack something
-//! ([`rbac`]), and for defaults that the server keeps ([`flow_control`], [`api_services`]).
+//! (`rbac`), and for defaults that the server keeps (`flow_control`, `api_services`).
 
 mod api_services;
 mod authentication_info;
