@@ -111,7 +111,10 @@ fn debug_forms_have_no_value() {
     let value = Decrypted { value: Bytes::from_static(b"hidden"), freshness: Freshness::Stale };
     assert_eq!(format!("{value:?}"), "Decrypted { freshness: Stale, .. }");
     let encryption = Encryption::none();
-    assert_eq!(format!("{encryption:?}"), "Encryption { options: LoadOptions { automatic_reload: false }, .. }");
+    assert_eq!(
+        format!("{encryption:?}"),
+        "Encryption { options: LoadOptions { automatic_reload: false }, .. }"
+    );
     let transform = encryption.for_resource("apps", "deployments");
     assert_eq!(format!("{transform:?}"), "Transform { group: \"apps\", resource: \"deployments\", .. }");
 }
