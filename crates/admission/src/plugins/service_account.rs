@@ -50,7 +50,7 @@ impl Account {
         let is_enforced = metadata
             .annotations()
             .get(ENFORCE)
-            .is_some_and(|value| matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"));
+            .is_some_and(|value| object::boolean::parse(value) == Some(true));
         Some(Self {
             name: metadata.name().into(),
             automount: account.automount_service_account_token(),

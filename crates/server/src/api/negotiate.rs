@@ -181,7 +181,7 @@ fn lossy(value: Option<&HeaderValue>) -> Cow<'_, str> {
 /// Whether JSON is indented: by the parameter `pretty`, otherwise for the user agents of interactive tools.
 fn is_pretty(headers: &HeaderMap, query: Query<'_>) -> bool {
     if let Some(value) = query.values("pretty").next().filter(|value| !value.is_empty()) {
-        return matches!(&*value, "1" | "t" | "T" | "TRUE" | "true" | "True");
+        return object::boolean::parse(&value) == Some(true);
     }
     let agent = text(headers, USER_AGENT);
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
