@@ -3,7 +3,7 @@
 use crate::cells::UNSET;
 use crate::defaults::{at, each, fill, fill_text, within};
 use crate::{
-    About, Cell, Check, Column, Columns, Generation, Kind, MetadataRules, Row, Rules, Scope, Strategy,
+    About, Cell, Check, Column, Columns, Generation, Kind, MetadataRules, Rules, Scope, Strategy, columns,
 };
 use object::Map;
 use object::field::List;
@@ -69,28 +69,23 @@ impl Strategy for RegistrationStrategy {
 }
 
 /// The columns of bindings of either kind; the fields that they show are the same.
-const BINDING_COLUMNS: Columns = Columns {
-    list: &[
-        Column::NAME,
-        Column::text(
-            "PolicyName",
-            About::Text("PolicyName indicates the policy definition which the policy binding binded to"),
-        ),
-        Column::text(
-            "ParamRef",
-            About::Text("ParamRef indicates the param resource which sets the configration param"),
-        ),
-        Column::AGE,
-    ],
-    row: |object| {
-        let spec = ValidatingAdmissionPolicyBinding::of(object).spec();
-        let parameters = spec
-            .param_ref()
-            .map(|reference| parameters(reference.name(), reference.namespace(), reference.selector()));
-        let parameters = Cell::Text(parameters.unwrap_or_else(|| UNSET.into()));
-        vec![Cell::name(object), Cell::text(spec.policy_name()), parameters, Cell::age(object)].into()
-    },
-};
+const BINDING_COLUMNS: Columns = columns!(|object| {
+    let spec = ValidatingAdmissionPolicyBinding::of(object).spec();
+    let parameters = spec
+        .param_ref()
+        .map(|reference| parameters(reference.name(), reference.namespace(), reference.selector()));
+} [
+    Column::NAME => Cell::name(object),
+    Column::text(
+        "PolicyName",
+        About::Text("PolicyName indicates the policy definition which the policy binding binded to"),
+    ) => Cell::text(spec.policy_name()),
+    Column::text(
+        "ParamRef",
+        About::Text("ParamRef indicates the param resource which sets the configration param"),
+    ) => Cell::Text(parameters.unwrap_or_else(|| UNSET.into())),
+    Column::AGE => Cell::age(object),
+]);
 
 /// The column with the kind of the parameters of a policy.
 const PARAM_KIND: Column = Column::text(
@@ -98,12 +93,11 @@ const PARAM_KIND: Column = Column::text(
     About::Text("ParamKind specifies the kind of resources used to parameterize this policy"),
 );
 
-/// The row of a policy of either kind with this number of rules.
-fn policy_row(object: &Map, rules: Cell) -> Row {
+/// The kind of the parameters of a policy of either kind; the fields that it reads are the same.
+fn param_kind(object: &Map) -> Cell {
     let kind = ValidatingAdmissionPolicy::of(object).spec().param_kind();
-    let parameters = kind.map(|kind| format!("{}/{}", kind.api_version(), kind.kind()));
-    let parameters = Cell::Text(parameters.unwrap_or_else(|| UNSET.into()));
-    vec![Cell::name(object), rules, parameters, Cell::age(object)].into()
+    let kind = kind.map(|kind| format!("{}/{}", kind.api_version(), kind.kind()));
+    Cell::Text(kind.unwrap_or_else(|| UNSET.into()))
 }
 
 /// Sets the defaults of a policy of either kind.

@@ -70,6 +70,7 @@ pub use strategy::{
     Caller, Check, Context, NameRule, NoHooks, Privileged, Rules, Strategy, differs_but_for, keep,
     keep_all_but, keep_metadata, map_at,
 };
+pub(crate) use table::columns;
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};
 pub use version_order::preferred_first;
 

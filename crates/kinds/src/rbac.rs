@@ -2,7 +2,7 @@
 
 use crate::cells::joined;
 use crate::defaults::{each, fill_text, within};
-use crate::{Cell, Check, Kind, NameRule, Row, Rules, Scope, Strategy};
+use crate::{Cell, Check, Kind, NameRule, Rules, Scope, Strategy};
 use object::field::List;
 use object::{Map, Value};
 use schema::view::{Items, View};
@@ -107,22 +107,20 @@ impl Strategy for BindingStrategy {
 const CHECKED_TWICE: &[Check] =
     &[Check::Metadata, Check::Object, Check::Metadata, Check::Object, Check::MetadataChange, Check::Change];
 
-/// The row of a binding: its role, and its subjects by their kinds.
-fn binding_row(object: &Map, role: RoleRef<'_>, subjects: Items<'_, Subject<'_>>) -> Row {
-    let named = |kind: &'static str| {
-        let names =
-            subjects.iter().filter(move |subject| subject.kind() == kind).map(|subject| subject.name());
-        Cell::Text(joined(names, ", "))
-    };
+/// The role of a binding, with its kind.
+fn role_reference(role: RoleRef<'_>) -> Cell {
+    Cell::Text(format!("{}/{}", role.kind(), role.name()))
+}
+
+/// The names of the subjects of a kind.
+fn subject_names(subjects: Items<'_, Subject<'_>>, kind: &str) -> Cell {
+    let subjects = subjects.iter().filter(|subject| subject.kind() == kind);
+    Cell::Text(joined(subjects.map(|subject| subject.name()), ", "))
+}
+
+/// The subjects that are service accounts, with their namespaces.
+fn service_accounts(subjects: Items<'_, Subject<'_>>) -> Cell {
     let accounts = subjects.iter().filter(|subject| subject.kind() == "ServiceAccount");
     let accounts = accounts.map(|subject| format!("{}/{}", subject.namespace(), subject.name()));
-    vec![
-        Cell::name(object),
-        Cell::Text(format!("{}/{}", role.kind(), role.name())),
-        Cell::age(object),
-        named("User"),
-        named("Group"),
-        Cell::Text(joined(accounts, ", ")),
-    ]
-    .into()
+    Cell::Text(joined(accounts, ", "))
 }

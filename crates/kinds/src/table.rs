@@ -9,6 +9,37 @@ use schema::view::{Entries, Item};
 use schema::views::meta::v1::ObjectMeta;
 use std::borrow::Cow;
 
+/// Makes [`Columns`] of a list of columns, each with its cell. A block in front of the list has what the cells
+/// share, and `conditions` behind the list the conditions of the row; both may be missing.
+///
+/// ```ignore
+/// columns!(|object| {
+///     let set = StatefulSet::of(object);
+///     let (spec, status) = (set.spec(), set.status());
+/// } [
+///     Column::NAME => Cell::name(object),
+///     Column::text("Ready", About::Text("Number of the pod with ready state"))
+///         => Cell::Text(format!("{}/{}", status.ready_replicas(), spec.replicas().unwrap_or_default())),
+///     Column::AGE => Cell::age(object),
+/// ])
+/// ```
+macro_rules! columns {
+    (
+        |$object:ident| $({ $($binding:tt)* })?
+        [ $($column:expr => $cell:expr),+ $(,)? ]
+        $(conditions: $conditions:expr)?
+    ) => {
+        $crate::Columns {
+            list: &[$($column),+],
+            row: |$object| {
+                $($($binding)*)?
+                $crate::Row { $(conditions: $conditions,)? ..vec![$($cell),+].into() }
+            },
+        }
+    };
+}
+pub(crate) use columns;
+
 /// The columns of a kind.
 pub struct Columns {
     /// The columns.
@@ -19,8 +50,10 @@ pub struct Columns {
 
 impl Columns {
     /// The columns of a kind that declares none.
-    pub const NAME_AND_CREATION: Self =
-        Self { list: &[Column::NAME, Column::CREATED_AT], row: name_and_creation };
+    pub const NAME_AND_CREATION: Self = columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::CREATED_AT => Cell::text(metadata(object).creation_timestamp().unwrap_or_default()),
+    ]);
 
     /// Whether these are the columns of a kind that declares none.
     pub fn are_plain(&self) -> bool {
@@ -229,8 +262,4 @@ pub(crate) fn labels(labels: Entries<'_, &str>) -> String {
     pairs.sort_unstable();
     let pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
     pairs.join(",")
-}
-
-fn name_and_creation(object: &Map) -> Row {
-    vec![Cell::name(object), Cell::text(metadata(object).creation_timestamp().unwrap_or_default())].into()
 }

@@ -1,9 +1,8 @@
 //! The rules that kinds share that make pods of a template.
 
-use crate::cells::{container_images, container_names};
 use crate::label_selector::{self, Values};
 use crate::template;
-use crate::{Cell, Check, Row, ScalePaths, checks, object_meta};
+use crate::{Check, ScalePaths, checks, object_meta};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::label;
@@ -141,23 +140,6 @@ pub(crate) fn replica_set_counts(object: &Map) -> List {
         &[("fullyLabeledReplicas", labeled), ("readyReplicas", ready), ("availableReplicas", available)];
     errors.append(replicas(&Replicas { all, parts, ready, ready_name: "readyReplicas" }, &path));
     errors
-}
-
-/// The table row of a replica set or of a replication controller, with the cell of its selector.
-pub(crate) fn replica_set_row(object: &Map, selector: Cell) -> Row {
-    let set = ReplicaSet::of(object);
-    let (spec, status) = (set.spec(), set.status());
-    vec![
-        Cell::name(object),
-        Cell::Integer(spec.replicas().unwrap_or_default()),
-        Cell::Integer(status.replicas()),
-        Cell::Integer(status.ready_replicas()),
-        Cell::age(object),
-        container_names(spec.template()),
-        container_images(spec.template()),
-        selector,
-    ]
-    .into()
 }
 
 /// The error of a collision count that goes down or away.

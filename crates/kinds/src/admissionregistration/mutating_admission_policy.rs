@@ -1,9 +1,9 @@
 //! `mutatingadmissionpolicies`.
 
-use super::{PARAM_KIND, RegistrationStrategy, default_policy, policy, policy_row};
+use super::{PARAM_KIND, RegistrationStrategy, default_policy, param_kind, policy};
 use crate::cells::count;
 use crate::checks;
-use crate::{About, Column, Columns, Kind, Version};
+use crate::{About, Cell, Column, Kind, Version, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -16,18 +16,15 @@ pub(crate) const KIND: Kind = Kind {
     singular: "mutatingadmissionpolicy",
     kind: "MutatingAdmissionPolicy",
     versions: &[Version::on_request("v1alpha1").stored()],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::integer(
-                "Mutations",
-                About::Text("Mutation indicates the number of mutations rules defined in this configuration"),
-            ),
-            PARAM_KIND,
-            Column::AGE,
-        ],
-        row: |object| policy_row(object, count(MutatingAdmissionPolicy::of(object).spec().mutations())),
-    },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::integer(
+            "Mutations",
+            About::Text("Mutation indicates the number of mutations rules defined in this configuration"),
+        ) => count(MutatingAdmissionPolicy::of(object).spec().mutations()),
+        PARAM_KIND => param_kind(object),
+        Column::AGE => Cell::age(object),
+    ]),
     strategy: &RegistrationStrategy { default: default_policy, validate },
     ..super::PLAIN
 };

@@ -1,11 +1,11 @@
 //! `validatingadmissionpolicies`.
 
 use super::webhooks::one_of;
-use super::{PARAM_KIND, RegistrationStrategy, default_policy, policy, policy_row};
+use super::{PARAM_KIND, RegistrationStrategy, default_policy, param_kind, policy};
 use crate::Resets;
 use crate::cells::count;
 use crate::checks;
-use crate::{About, Column, Columns, Kind, Subresource, Version, metadata};
+use crate::{About, Cell, Column, Kind, Subresource, Version, columns, metadata};
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
 use object::{Map, Value};
@@ -25,20 +25,15 @@ pub(crate) const KIND: Kind = Kind {
         ),
     ],
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::integer(
-                "Validations",
-                About::Text(
-                    "Validations indicates the number of validation rules defined in this configuration",
-                ),
-            ),
-            PARAM_KIND,
-            Column::AGE,
-        ],
-        row: |object| policy_row(object, count(ValidatingAdmissionPolicy::of(object).spec().validations())),
-    },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::integer(
+            "Validations",
+            About::Text("Validations indicates the number of validation rules defined in this configuration"),
+        ) => count(ValidatingAdmissionPolicy::of(object).spec().validations()),
+        PARAM_KIND => param_kind(object),
+        Column::AGE => Cell::age(object),
+    ]),
     resets: &Resets::STATUS_WITHOUT_METADATA,
     strategy: &RegistrationStrategy { default: default_policy, validate },
     ..super::PLAIN

@@ -8,7 +8,7 @@ pub(super) mod rules;
 use crate::cells::count;
 use crate::label_selector::{self, Values};
 use crate::webhook_client::{self, REVIEW_VERSIONS, Recognized, recognizes_any};
-use crate::{About, Cell, Column, Columns};
+use crate::{About, Cell, Column, Columns, columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::domain::fully_qualified_name;
@@ -62,17 +62,14 @@ pub(super) fn validate(object: &Map, old: Option<&Map>) -> List {
 }
 
 /// The columns of webhook configurations of either kind.
-pub(super) const COLUMNS: Columns = Columns {
-    list: &[
-        Column::NAME,
-        Column::integer(
-            "Webhooks",
-            About::Text("Webhooks indicates the number of webhooks registered in this configuration"),
-        ),
-        Column::AGE,
-    ],
-    row: |object| vec![Cell::name(object), count(webhooks(object)), Cell::age(object)].into(),
-};
+pub(super) const COLUMNS: Columns = columns!(|object| [
+    Column::NAME => Cell::name(object),
+    Column::integer(
+        "Webhooks",
+        About::Text("Webhooks indicates the number of webhooks registered in this configuration"),
+    ) => count(webhooks(object)),
+    Column::AGE => Cell::age(object),
+]);
 
 fn webhooks(configuration: &Map) -> Webhooks<'_> {
     schema::views::admissionregistration::v1::MutatingWebhookConfiguration::of(configuration).webhooks()

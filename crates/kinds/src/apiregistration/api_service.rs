@@ -4,8 +4,8 @@ use crate::Resets;
 use crate::checks;
 use crate::defaults::{at, fill};
 use crate::{
-    About, Cell, Column, Columns, Context, Kind, MetadataRules, NameRule, Row, Rules, Scope, Strategy,
-    Subresource, metadata,
+    About, Cell, Column, Context, Kind, MetadataRules, NameRule, Rules, Scope, Strategy, Subresource,
+    columns, metadata,
 };
 use object::field::{Error, List, Path};
 use object::name::{dns1035_label, dns1123_subdomain, invalid, port_number};
@@ -23,37 +23,24 @@ pub(crate) const KIND: Kind = Kind {
     categories: &["api-extensions"],
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "Service",
-                About::Text("The reference to the service that hosts this API endpoint."),
-            ),
-            Column::text("Available", About::Text("Whether this service is available.")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let api = APIService::of(object);
+        let service = api.spec().service();
+        let place = service.map(|service| format!("{}/{}", service.namespace(), service.name()));
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Service", About::Text("The reference to the service that hosts this API endpoint."))
+            => Cell::Text(place.unwrap_or_else(|| "Local".into())),
+        Column::text("Available", About::Text("Whether this service is available."))
+            => Cell::Text(availability(api.status())),
+        Column::AGE => Cell::age(object),
+    ]),
     key_prefix: Some("apiregistration.k8s.io/apiservices"),
     resets: &Resets::STATUS_WITHOUT_METADATA,
     metadata_rules: MetadataRules::General,
     strategy: &APIServiceStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let api = APIService::of(object);
-    let service = api.spec().service();
-    let place = service.map(|service| format!("{}/{}", service.namespace(), service.name()));
-    vec![
-        Cell::name(object),
-        Cell::Text(place.unwrap_or_else(|| "Local".into())),
-        Cell::Text(availability(api.status())),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 fn availability(status: APIServiceStatus<'_>) -> String {
     let conditions = status.conditions();

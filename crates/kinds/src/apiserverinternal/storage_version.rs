@@ -3,9 +3,7 @@
 use crate::Resets;
 use crate::cells::{UNSET, text_or, with_more};
 use crate::checks::shown_texts;
-use crate::{
-    About, Cell, Column, Columns, Kind, NameRule, Row, Rules, Scope, Strategy, Subresource, Version,
-};
+use crate::{About, Cell, Column, Kind, NameRule, Rules, Scope, Strategy, Subresource, Version, columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{
@@ -27,39 +25,27 @@ pub(crate) const KIND: Kind = Kind {
     scope: Scope::Cluster,
     versions: &[Version::on_request("v1alpha1").stored()],
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "CommonEncodingVersion",
-                About::Field("apiserverinternal.v1alpha1.StorageVersionStatus", "commonEncodingVersion"),
-            ),
-            Column::text(
-                "StorageVersions",
-                About::Field("apiserverinternal.v1alpha1.StorageVersionStatus", "storageVersions"),
-            ),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let status = StorageVersion::of(object).status();
+        let servers = status.storage_versions();
+        let texts =
+            servers.iter().map(|server| format!("{}={}", server.api_server_id(), server.encoding_version()));
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "CommonEncodingVersion",
+            About::Field("apiserverinternal.v1alpha1.StorageVersionStatus", "commonEncodingVersion"),
+        ) => text_or(status.common_encoding_version(), UNSET),
+        Column::text(
+            "StorageVersions",
+            About::Field("apiserverinternal.v1alpha1.StorageVersionStatus", "storageVersions"),
+        ) => with_more(texts, 3),
+        Column::AGE => Cell::age(object),
+    ]),
     resets: &Resets::STATUS_WITHOUT_METADATA,
     strategy: &StorageVersionStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let status = StorageVersion::of(object).status();
-    let servers = status.storage_versions();
-    let texts =
-        servers.iter().map(|server| format!("{}={}", server.api_server_id(), server.encoding_version()));
-    vec![
-        Cell::name(object),
-        text_or(status.common_encoding_version(), UNSET),
-        with_more(texts, 3),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 struct StorageVersionStrategy;
 

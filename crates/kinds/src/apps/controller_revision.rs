@@ -1,7 +1,7 @@
 //! `controllerrevisions`.
 
 use crate::cells::NONE;
-use crate::{About, Cell, Column, Columns, Kind, Row, Rules, Strategy, checks, metadata};
+use crate::{About, Cell, Column, Kind, Rules, Strategy, checks, columns, metadata};
 use object::field::{BadValue, Error, List, Path};
 use object::{Map, RawJson};
 use schema::view::View;
@@ -13,31 +13,18 @@ pub(crate) const KIND: Kind = Kind {
     resource: "controllerrevisions",
     singular: "controllerrevision",
     kind: "ControllerRevision",
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Controller", About::Text("Controller of the object")),
-            Column::text(
-                "Revision",
-                About::Text("revision indicates the revision of the state represented by Data."),
-            ),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::text("Controller", About::Text("Controller of the object")) => Cell::Text(controller(object)),
+        Column::text(
+            "Revision",
+            About::Text("revision indicates the revision of the state represented by Data."),
+        ) => Cell::Integer(ControllerRevision::of(object).revision()),
+        Column::AGE => Cell::age(object),
+    ]),
     strategy: &ControllerRevisionStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    vec![
-        Cell::name(object),
-        Cell::Text(controller(object)),
-        Cell::Integer(ControllerRevision::of(object).revision()),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 /// The controller of the object: `statefulset.apps/web`.
 fn controller(object: &Map) -> String {

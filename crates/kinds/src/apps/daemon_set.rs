@@ -9,7 +9,7 @@ use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
+    About, Cell, Column, Context, Generation, Kind, Rules, Strategy, Subresource, checks, columns,
     int_or_percent, label_selector, map_at, metadata, workload,
 };
 use object::field::{Error, List, Path};
@@ -26,36 +26,41 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["ds"],
     categories: &["all"],
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::integer("Desired", About::Field("apps.v1.DaemonSetStatus", "desiredNumberScheduled")),
-            Column::integer("Current", About::Field("apps.v1.DaemonSetStatus", "currentNumberScheduled")),
-            Column::integer(
-                "Ready",
-                About::Text(
-                    "The number of nodes that should be running the daemon pod and have one or more of the \
-                     daemon pod running and ready.",
-                ),
+    columns: columns!(|object| {
+        let set = DaemonSet::of(object);
+        let (spec, status) = (set.spec(), set.status());
+    } [
+        Column::NAME => Cell::name(object),
+        Column::integer("Desired", About::Field("apps.v1.DaemonSetStatus", "desiredNumberScheduled"))
+            => Cell::Integer(status.desired_number_scheduled()),
+        Column::integer("Current", About::Field("apps.v1.DaemonSetStatus", "currentNumberScheduled"))
+            => Cell::Integer(status.current_number_scheduled()),
+        Column::integer(
+            "Ready",
+            About::Text(
+                "The number of nodes that should be running the daemon pod and have one or more of the \
+                 daemon pod running and ready.",
             ),
-            Column::integer("Up-to-date", About::Field("apps.v1.DaemonSetStatus", "updatedNumberScheduled")),
-            Column::integer("Available", About::Field("apps.v1.DaemonSetStatus", "numberAvailable")),
-            Column::text("Node Selector", About::Field("core.v1.PodSpec", "nodeSelector")),
-            Column::AGE,
-            CONTAINERS,
-            IMAGES,
-            Column::text(
-                "Selector",
-                About::Text(
-                    "A label query over pods that are managed by the daemon set. Must match in order to be \
-                     controlled. If empty, defaulted to labels on Pod template. More info: \
-                     https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
-                ),
-            )
-            .wide(),
-        ],
-        row,
-    },
+        ) => Cell::Integer(status.number_ready()),
+        Column::integer("Up-to-date", About::Field("apps.v1.DaemonSetStatus", "updatedNumberScheduled"))
+            => Cell::Integer(status.updated_number_scheduled()),
+        Column::integer("Available", About::Field("apps.v1.DaemonSetStatus", "numberAvailable"))
+            => Cell::Integer(status.number_available()),
+        Column::text("Node Selector", About::Field("core.v1.PodSpec", "nodeSelector"))
+            => labels(spec.template().spec().node_selector()),
+        Column::AGE => Cell::age(object),
+        CONTAINERS => container_names(spec.template()),
+        IMAGES => container_images(spec.template()),
+        Column::text(
+            "Selector",
+            About::Text(
+                "A label query over pods that are managed by the daemon set. Must match in order to be \
+                 controlled. If empty, defaulted to labels on Pod template. More info: \
+                 https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
+            ),
+        )
+        .wide() => selector(spec.selector()),
+    ]),
     field_annotations: &[TEMPLATE_GENERATION],
     generation: Generation::Counted,
     resets: &Resets::STATUS,
@@ -64,25 +69,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &DaemonSetStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let set = DaemonSet::of(object);
-    let (spec, status) = (set.spec(), set.status());
-    vec![
-        Cell::name(object),
-        Cell::Integer(status.desired_number_scheduled()),
-        Cell::Integer(status.current_number_scheduled()),
-        Cell::Integer(status.number_ready()),
-        Cell::Integer(status.updated_number_scheduled()),
-        Cell::Integer(status.number_available()),
-        labels(spec.template().spec().node_selector()),
-        Cell::age(object),
-        container_names(spec.template()),
-        container_images(spec.template()),
-        selector(spec.selector()),
-    ]
-    .into()
-}
 
 struct DaemonSetStrategy;
 

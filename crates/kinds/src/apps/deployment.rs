@@ -7,8 +7,8 @@ use crate::core::pod_spec;
 use crate::defaults::{at, fill, fill_text, within};
 use crate::template::POD_SPEC;
 use crate::{
-    About, Cell, Check, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource,
-    checks, differs_but_for, int_or_percent, workload,
+    About, Cell, Check, Column, Context, Generation, Kind, Rules, Strategy, Subresource, checks, columns,
+    differs_but_for, int_or_percent, workload,
 };
 use object::field::{Error, List, Path};
 use object::quote::Quoted;
@@ -26,26 +26,30 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["deploy"],
     categories: &["all"],
     subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Ready", About::Text("Number of the pod with ready state")),
-            Column::text("Up-to-date", About::Field("apps.v1.DeploymentStatus", "updatedReplicas")),
-            Column::text("Available", About::Field("apps.v1.DeploymentStatus", "availableReplicas")),
-            Column::AGE,
-            CONTAINERS,
-            IMAGES,
-            Column::text(
-                "Selector",
-                About::Text(
-                    "Label selector for pods. Existing ReplicaSets whose pods are selected by this will be the \
-                     ones affected by this deployment.",
-                ),
-            )
-            .wide(),
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let deployment = Deployment::of(object);
+        let (spec, status) = (deployment.spec(), deployment.status());
+        let selector = read_selector(spec.selector());
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Ready", About::Text("Number of the pod with ready state"))
+            => Cell::Text(format!("{}/{}", status.ready_replicas(), spec.replicas().unwrap_or_default())),
+        Column::text("Up-to-date", About::Field("apps.v1.DeploymentStatus", "updatedReplicas"))
+            => Cell::Integer(status.updated_replicas()),
+        Column::text("Available", About::Field("apps.v1.DeploymentStatus", "availableReplicas"))
+            => Cell::Integer(status.available_replicas()),
+        Column::AGE => Cell::age(object),
+        CONTAINERS => container_names(spec.template()),
+        IMAGES => container_images(spec.template()),
+        Column::text(
+            "Selector",
+            About::Text(
+                "Label selector for pods. Existing ReplicaSets whose pods are selected by this will be the \
+                 ones affected by this deployment.",
+            ),
+        )
+        .wide() => Cell::Text(selector.map_or_else(|_| "<invalid>".into(), |selector| selector.to_string())),
+    ]),
     generation: Generation::Counted,
     resets: &Resets {
         update: &[("", &[&["status"]]), ("status", &[&["spec"], &["metadata", "labels"]])],
@@ -56,23 +60,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &DeploymentStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let deployment = Deployment::of(object);
-    let (spec, status) = (deployment.spec(), deployment.status());
-    let selector = read_selector(spec.selector());
-    vec![
-        Cell::name(object),
-        Cell::Text(format!("{}/{}", status.ready_replicas(), spec.replicas().unwrap_or_default())),
-        Cell::Integer(status.updated_replicas()),
-        Cell::Integer(status.available_replicas()),
-        Cell::age(object),
-        container_names(spec.template()),
-        container_images(spec.template()),
-        Cell::Text(selector.map_or_else(|_| "<invalid>".into(), |selector| selector.to_string())),
-    ]
-    .into()
-}
 
 struct DeploymentStrategy;
 

@@ -1,13 +1,13 @@
 //! `replicasets`.
 
 use crate::Resets;
-use crate::cells::{CONTAINERS, IMAGES, selector};
+use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
 use crate::defaults::{fill, within};
 use crate::template::POD_SPEC;
 use crate::{
-    About, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, Subresource, checks, workload,
+    About, Cell, Column, Context, Generation, Kind, Rules, Strategy, Subresource, checks, columns, workload,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -23,28 +23,31 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["rs"],
     categories: &["all"],
     subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::integer("Desired", About::Field("apps.v1.ReplicaSetSpec", "replicas")),
-            Column::integer("Current", About::Field("apps.v1.ReplicaSetStatus", "replicas")),
-            Column::integer("Ready", About::Field("apps.v1.ReplicaSetStatus", "readyReplicas")),
-            Column::AGE,
-            CONTAINERS,
-            IMAGES,
-            Column::text(
-                "Selector",
-                About::Text(
-                    "Selector is a label query over pods that should match the replica count. If the selector is \
-                     empty, it is defaulted to the labels present on the pod template. Label keys and values that \
-                     must match in order to be controlled by this replica set. More info: \
-                     https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
-                ),
-            )
-            .wide(),
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let set = ReplicaSet::of(object);
+        let (spec, status) = (set.spec(), set.status());
+    } [
+        Column::NAME => Cell::name(object),
+        Column::integer("Desired", About::Field("apps.v1.ReplicaSetSpec", "replicas"))
+            => Cell::Integer(spec.replicas().unwrap_or_default()),
+        Column::integer("Current", About::Field("apps.v1.ReplicaSetStatus", "replicas"))
+            => Cell::Integer(status.replicas()),
+        Column::integer("Ready", About::Field("apps.v1.ReplicaSetStatus", "readyReplicas"))
+            => Cell::Integer(status.ready_replicas()),
+        Column::AGE => Cell::age(object),
+        CONTAINERS => container_names(spec.template()),
+        IMAGES => container_images(spec.template()),
+        Column::text(
+            "Selector",
+            About::Text(
+                "Selector is a label query over pods that should match the replica count. If the selector is \
+                 empty, it is defaulted to the labels present on the pod template. Label keys and values that \
+                 must match in order to be controlled by this replica set. More info: \
+                 https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
+            ),
+        )
+        .wide() => selector(spec.selector()),
+    ]),
     generation: Generation::Counted,
     resets: &Resets::STATUS,
     pod_spec: POD_SPEC,
@@ -52,10 +55,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &ReplicaSetStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    workload::replica_set_row(object, selector(ReplicaSet::of(object).spec().selector()))
-}
 
 struct ReplicaSetStrategy;
 

@@ -7,8 +7,8 @@ use crate::core::{pod_spec, pod_warnings};
 use crate::defaults::{at, each, fill, fill_text, round_up, within};
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Check, Column, Columns, Context, Generation, Kind, NameRule, Row, Rules, Strategy,
-    Subresource, checks, differs_but_for, int_or_percent, label_selector, workload,
+    About, Cell, Check, Column, Context, Generation, Kind, NameRule, Rules, Strategy, Subresource, checks,
+    columns, differs_but_for, int_or_percent, label_selector, workload,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::name::{dns1123_label, invalid};
@@ -25,16 +25,17 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["sts"],
     categories: &["all"],
     subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Ready", About::Text("Number of the pod with ready state")),
-            Column::AGE,
-            CONTAINERS,
-            IMAGES,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let set = StatefulSet::of(object);
+        let (spec, status) = (set.spec(), set.status());
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Ready", About::Text("Number of the pod with ready state"))
+            => Cell::Text(format!("{}/{}", status.ready_replicas(), spec.replicas().unwrap_or_default())),
+        Column::AGE => Cell::age(object),
+        CONTAINERS => container_names(spec.template()),
+        IMAGES => container_images(spec.template()),
+    ]),
     generation: Generation::Counted,
     resets: &Resets::STATUS,
     pod_spec: POD_SPEC,
@@ -43,19 +44,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &StatefulSetStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let set = StatefulSet::of(object);
-    let (spec, status) = (set.spec(), set.status());
-    vec![
-        Cell::name(object),
-        Cell::Text(format!("{}/{}", status.ready_replicas(), spec.replicas().unwrap_or_default())),
-        Cell::age(object),
-        container_names(spec.template()),
-        container_images(spec.template()),
-    ]
-    .into()
-}
 
 struct StatefulSetStrategy;
 

@@ -5,7 +5,7 @@ use crate::Resets;
 use crate::cells::{NONE, UNSET};
 use crate::defaults::{at, fill, fill_text, within};
 use crate::{
-    About, Cell, Check, Column, Columns, Context, Kind, Row, Rules, Strategy, Subresource, Version, workload,
+    About, Cell, Check, Column, Context, Kind, Rules, Strategy, Subresource, Version, columns, workload,
 };
 use object::field::{List, Path};
 use object::{Key, Map, Value};
@@ -24,61 +24,42 @@ pub(crate) const KIND: Kind = Kind {
     categories: &["all"],
     versions: &[Version { name: "v2", ..Version::V1 }, Version::V1_NOT_STORED.by(&v1::CONVERSION)],
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "Reference",
-                About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef"),
+    columns: columns!(|object| {
+        let scaler = HorizontalPodAutoscaler::of(object);
+        let (spec, status) = (scaler.spec(), scaler.status());
+        let target = spec.scale_target_ref();
+        let least = spec.min_replicas().map(|least| least.to_string());
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "Reference",
+            About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef"),
+        ) => Cell::Text(format!("{}/{}", target.kind(), target.name())),
+        Column::text(
+            "Targets",
+            About::Text(
+                "metrics contains the specifications for which to use to calculate the desired replica count (the \
+                 maximum replica count across all metrics will be used).  The desired replica count is calculated \
+                 multiplying the ratio between the target value and the current value by the current number of \
+                 pods.  Ergo, metrics used must decrease as the pod count is increased, and vice-versa.  See the \
+                 individual metric source types for more information about how each type of metric must respond.",
             ),
-            Column::text(
-                "Targets",
-                About::Text(
-                    "metrics contains the specifications for which to use to calculate the desired replica count (the \
-                     maximum replica count across all metrics will be used).  The desired replica count is calculated \
-                     multiplying the ratio between the target value and the current value by the current number of \
-                     pods.  Ergo, metrics used must decrease as the pod count is increased, and vice-versa.  See the \
-                     individual metric source types for more information about how each type of metric must respond.",
-                ),
-            ),
-            Column::text(
-                "MinPods",
-                About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "minReplicas"),
-            ),
-            Column::text(
-                "MaxPods",
-                About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "maxReplicas"),
-            ),
-            Column::text(
-                "Replicas",
-                About::Field("autoscaling.v2.HorizontalPodAutoscalerStatus", "currentReplicas"),
-            ),
-            Column::AGE,
-        ],
-        row,
-    },
+        ) => Cell::Text(metrics(spec.metrics(), status.current_metrics())),
+        Column::text("MinPods", About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "minReplicas"))
+            => Cell::Text(least.unwrap_or_else(|| UNSET.into())),
+        Column::text("MaxPods", About::Field("autoscaling.v2.HorizontalPodAutoscalerSpec", "maxReplicas"))
+            => Cell::Integer(spec.max_replicas()),
+        Column::text(
+            "Replicas",
+            About::Field("autoscaling.v2.HorizontalPodAutoscalerStatus", "currentReplicas"),
+        ) => Cell::Integer(status.current_replicas()),
+        Column::AGE => Cell::age(object),
+    ]),
     resets: &Resets::STATUS,
     update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &HorizontalPodAutoscalerStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let scaler = HorizontalPodAutoscaler::of(object);
-    let (spec, status) = (scaler.spec(), scaler.status());
-    let target = spec.scale_target_ref();
-    let least = spec.min_replicas().map(|least| least.to_string());
-    vec![
-        Cell::name(object),
-        Cell::Text(format!("{}/{}", target.kind(), target.name())),
-        Cell::Text(metrics(spec.metrics(), status.current_metrics())),
-        Cell::Text(least.unwrap_or_else(|| UNSET.into())),
-        Cell::Integer(spec.max_replicas()),
-        Cell::Integer(status.current_replicas()),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 /// The first two metrics as `current/target`, and the number of those left out.
 fn metrics(specs: Items<'_, MetricSpec<'_>>, statuses: Items<'_, MetricStatus<'_>>) -> String {

@@ -8,8 +8,8 @@ use crate::cells::{
 use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, within};
 use crate::{
-    About, Cell, Column, Columns, Generation, Kind, Row, Rules, Strategy, Subresource, checks,
-    label_selector, metadata, workload,
+    About, Cell, Column, Generation, Kind, Rules, Strategy, Subresource, checks, columns, label_selector,
+    metadata, workload,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -26,46 +26,32 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["cj"],
     categories: &["all"],
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Schedule", About::Field("batch.v1.CronJobSpec", "schedule")),
-            Column::text("Timezone", About::Field("batch.v1.CronJobSpec", "timeZone")),
-            boolean("Suspend", About::Field("batch.v1.CronJobSpec", "suspend")),
-            Column::integer("Active", About::Field("batch.v1.CronJobStatus", "active")),
-            Column::text("Last Schedule", About::Field("batch.v1.CronJobStatus", "lastScheduleTime")),
-            Column::AGE,
-            CONTAINERS,
-            IMAGES,
-            Column::text("Selector", About::Field("batch.v1.JobSpec", "selector")).wide(),
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let job = CronJob::of(object);
+        let (spec, status) = (job.spec(), job.status());
+        let made = spec.job_template().spec();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Schedule", About::Field("batch.v1.CronJobSpec", "schedule"))
+            => Cell::text(spec.schedule()),
+        Column::text("Timezone", About::Field("batch.v1.CronJobSpec", "timeZone"))
+            => text_or(spec.time_zone(), NONE),
+        boolean("Suspend", About::Field("batch.v1.CronJobSpec", "suspend")) => word(spec.suspend()),
+        Column::integer("Active", About::Field("batch.v1.CronJobStatus", "active")) => count(status.active()),
+        Column::text("Last Schedule", About::Field("batch.v1.CronJobStatus", "lastScheduleTime"))
+            => status.last_schedule_time().map_or_else(|| Cell::text(NONE), |time| Cell::since(Some(time))),
+        Column::AGE => Cell::age(object),
+        CONTAINERS => container_names(made.template()),
+        IMAGES => container_images(made.template()),
+        Column::text("Selector", About::Field("batch.v1.JobSpec", "selector")).wide()
+            => selector(made.selector()),
+    ]),
     generation: Generation::Counted,
     resets: &Resets::STATUS,
     pod_spec: POD_SPEC,
     strategy: &CronJobStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let job = CronJob::of(object);
-    let (spec, status) = (job.spec(), job.status());
-    let made = spec.job_template().spec();
-    vec![
-        Cell::name(object),
-        Cell::text(spec.schedule()),
-        text_or(spec.time_zone(), NONE),
-        word(spec.suspend()),
-        count(status.active()),
-        status.last_schedule_time().map_or_else(|| Cell::text(NONE), |time| Cell::since(Some(time))),
-        Cell::age(object),
-        container_names(made.template()),
-        container_images(made.template()),
-        selector(made.selector()),
-    ]
-    .into()
-}
 
 struct CronJobStrategy;
 

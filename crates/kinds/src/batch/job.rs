@@ -10,9 +10,9 @@ use crate::defaults::{at, each, fill, fill_text, within};
 use crate::table::human_duration;
 use crate::template::POD_SPEC;
 use crate::{
-    About, Cell, Column, Columns, Context, Dependents, Generation, Kind, Refusal, Row, Rules,
-    SelectableFields, SelectableRow, Strategy, Subresource, checks, label_selector, map_at, metadata,
-    object_meta, workload,
+    About, Cell, Column, Context, Dependents, Generation, Kind, Refusal, Rules, SelectableFields,
+    SelectableRow, Strategy, Subresource, checks, columns, label_selector, map_at, metadata, object_meta,
+    workload,
 };
 use object::field::{Error, List, Path};
 use object::label::Set;
@@ -31,19 +31,22 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Job",
     categories: &["all"],
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Status", About::Text("Status of the job.")),
-            Column::text("Completions", About::Field("batch.v1.JobStatus", "succeeded")),
-            Column::text("Duration", About::Text("Time required to complete the job.")),
-            Column::AGE,
-            CONTAINERS,
-            IMAGES,
-            Column::text("Selector", About::Field("batch.v1.JobSpec", "selector")).wide(),
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let job = Job::of(object);
+        let (spec, status) = (job.spec(), job.status());
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Status", About::Text("Status of the job."))
+            => Cell::text(state(object, status.conditions())),
+        Column::text("Completions", About::Field("batch.v1.JobStatus", "succeeded"))
+            => Cell::Text(completions(spec, status)),
+        Column::text("Duration", About::Text("Time required to complete the job.")) => duration(status),
+        Column::AGE => Cell::age(object),
+        CONTAINERS => container_names(spec.template()),
+        IMAGES => container_images(spec.template()),
+        Column::text("Selector", About::Field("batch.v1.JobSpec", "selector")).wide()
+            => selector(spec.selector()),
+    ]),
     fields: SelectableFields {
         list: &[SelectableRow {
             name: "status.successful",
@@ -60,22 +63,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &JobStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let job = Job::of(object);
-    let (spec, status) = (job.spec(), job.status());
-    vec![
-        Cell::name(object),
-        Cell::text(state(object, status.conditions())),
-        Cell::Text(completions(spec, status)),
-        duration(status),
-        Cell::age(object),
-        container_names(spec.template()),
-        container_images(spec.template()),
-        selector(spec.selector()),
-    ]
-    .into()
-}
 
 fn state(object: &Map, conditions: Items<'_, JobCondition<'_>>) -> &'static str {
     let holds = |ty: &str| {

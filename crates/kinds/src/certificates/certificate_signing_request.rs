@@ -8,9 +8,8 @@ use crate::Resets;
 use crate::cells::NONE;
 use crate::table::human_duration;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Kind, NameRule, Refusal, Row, Rules, Scope,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
-    map_at,
+    About, Action, Cell, Column, Context, Kind, NameRule, Refusal, Rules, Scope, SelectableFields,
+    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart, columns, map_at,
 };
 use object::{Key, List, Map, Value, field};
 use schema::view::View;
@@ -34,33 +33,35 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::AGE,
-            Column::text(
-                "SignerName",
-                About::Text(
-                    "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. \
-                     If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \
-                     \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it \
-                     is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \
-                     \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can \
-                     select on this field using `spec.signerName`.",
-                ),
+    columns: columns!(|object| {
+        let request = CertificateSigningRequest::of(object);
+        let spec = request.spec();
+        let signer = spec.signer_name();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::AGE => Cell::age(object),
+        Column::text(
+            "SignerName",
+            About::Text(
+                "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. \
+                 If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \
+                 \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it \
+                 is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \
+                 \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can \
+                 select on this field using `spec.signerName`.",
             ),
-            Column::text("Requestor", About::Text("Base64-encoded PKCS#10 CSR data")),
-            Column::text(
-                "RequestedDuration",
-                About::Field("certificates.v1.CertificateSigningRequestSpec", "expirationSeconds"),
-            ),
-            Column::text(
-                "Condition",
-                About::Text("Conditions applied to the request, such as approval or denial."),
-            ),
-        ],
-        row,
-    },
+        ) => Cell::text(if signer.is_empty() { NONE } else { signer }),
+        Column::text("Requestor", About::Text("Base64-encoded PKCS#10 CSR data"))
+            => Cell::text(spec.username()),
+        Column::text(
+            "RequestedDuration",
+            About::Field("certificates.v1.CertificateSigningRequestSpec", "expirationSeconds"),
+        ) => Cell::Text(spec.expiration_seconds().map_or_else(|| NONE.into(), human_duration)),
+        Column::text(
+            "Condition",
+            About::Text("Conditions applied to the request, such as approval or denial."),
+        ) => Cell::Text(condition(request.status())),
+    ]),
     fields: SelectableFields {
         list: &[SelectableRow::at(&["spec.signerName"])],
         refusal: Refusal::NotSupported,
@@ -81,21 +82,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &CertificateSigningRequestStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let request = CertificateSigningRequest::of(object);
-    let spec = request.spec();
-    let signer = spec.signer_name();
-    vec![
-        Cell::name(object),
-        Cell::age(object),
-        Cell::text(if signer.is_empty() { NONE } else { signer }),
-        Cell::text(spec.username()),
-        Cell::Text(spec.expiration_seconds().map_or_else(|| NONE.into(), human_duration)),
-        Cell::Text(condition(request.status())),
-    ]
-    .into()
-}
 
 /// `Approved,Issued`.
 fn condition(status: CertificateSigningRequestStatus<'_>) -> String {

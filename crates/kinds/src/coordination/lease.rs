@@ -2,7 +2,7 @@
 
 use crate::checks;
 use crate::defaults::at;
-use crate::{About, Cell, Check, Column, Columns, Context, Kind, MetadataRules, Row, Rules, Strategy};
+use crate::{About, Cell, Check, Column, Context, Kind, MetadataRules, Rules, Strategy, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -15,24 +15,17 @@ pub(crate) const KIND: Kind = Kind {
     resource: "leases",
     singular: "lease",
     kind: "Lease",
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Holder", About::Field("coordination.v1.LeaseSpec", "holderIdentity")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::text("Holder", About::Field("coordination.v1.LeaseSpec", "holderIdentity"))
+            => Cell::text(Lease::of(object).spec().holder_identity().unwrap_or_default()),
+        Column::AGE => Cell::age(object),
+    ]),
     update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &LeaseStrategy,
     metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let holder = Lease::of(object).spec().holder_identity();
-    vec![Cell::name(object), Cell::text(holder.unwrap_or_default()), Cell::age(object)].into()
-}
 
 struct LeaseStrategy;
 

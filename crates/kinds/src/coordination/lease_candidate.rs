@@ -3,9 +3,7 @@
 use super::lease::election_strategy;
 use crate::checks;
 use crate::semantic_version::Semantic;
-use crate::{
-    About, Cell, Check, Column, Columns, Kind, MetadataRules, NameRule, Row, Rules, Strategy, Version,
-};
+use crate::{About, Cell, Check, Column, Kind, MetadataRules, NameRule, Rules, Strategy, Version, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -18,33 +16,21 @@ pub(crate) const KIND: Kind = Kind {
     singular: "leasecandidate",
     kind: "LeaseCandidate",
     versions: &[Version::on_request("v1beta1").stored(), Version::on_request("v1alpha2")],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("LeaseName", About::Field("coordination.v1alpha2.LeaseCandidateSpec", "leaseName")),
-            Column::text("BinaryVersion", About::Text("")),
-            Column::text("EmulationVersion", About::Text("")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let spec = LeaseCandidate::of(object).spec();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("LeaseName", About::Field("coordination.v1alpha2.LeaseCandidateSpec", "leaseName"))
+            => Cell::text(spec.lease_name()),
+        Column::text("BinaryVersion", About::Text("")) => Cell::text(spec.binary_version()),
+        Column::text("EmulationVersion", About::Text("")) => Cell::text(spec.emulation_version()),
+        Column::AGE => Cell::age(object),
+    ]),
     update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &LeaseCandidateStrategy,
     metadata_rules: MetadataRules::General,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let spec = LeaseCandidate::of(object).spec();
-    vec![
-        Cell::name(object),
-        Cell::text(spec.lease_name()),
-        Cell::text(spec.binary_version()),
-        Cell::text(spec.emulation_version()),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 struct LeaseCandidateStrategy;
 

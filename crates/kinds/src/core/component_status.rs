@@ -1,7 +1,6 @@
 //! `componentstatuses`.
 
-use crate::{About, Cell, Column, Columns, Kind, Row, Scope, Storage, Verb, Version};
-use object::Map;
+use crate::{About, Cell, Column, Kind, Scope, Storage, Verb, Version, columns};
 use schema::view::View;
 use schema::views::core::v1::ComponentStatus;
 
@@ -15,25 +14,20 @@ pub(crate) const KIND: Kind = Kind {
     scope: Scope::Cluster,
     verbs: &[Verb::Get, Verb::List],
     storage: Storage::Nowhere,
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let healthy =
+            ComponentStatus::of(object).conditions().iter().find(|condition| condition.r#type() == "Healthy");
+        let status = match healthy {
+            Some(condition) if condition.status() == "True" => "Healthy",
+            Some(_) => "Unhealthy",
+            None => "Unknown",
+        };
+        let (message, error) = healthy.map_or(("", ""), |condition| (condition.message(), condition.error()));
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Status", About::Text("Status of the component conditions")) => Cell::text(status),
+        Column::text("Message", About::Text("Message of the component conditions")) => Cell::text(message),
+        Column::text("Error", About::Text("Error of the component conditions")) => Cell::text(error),
+    ]),
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("Status", About::Text("Status of the component conditions")),
-    Column::text("Message", About::Text("Message of the component conditions")),
-    Column::text("Error", About::Text("Error of the component conditions")),
-];
-
-fn row(object: &Map) -> Row {
-    let healthy =
-        ComponentStatus::of(object).conditions().iter().find(|condition| condition.r#type() == "Healthy");
-    let status = match healthy {
-        Some(condition) if condition.status() == "True" => "Healthy",
-        Some(_) => "Unhealthy",
-        None => "Unknown",
-    };
-    let (message, error) = healthy.map_or(("", ""), |condition| (condition.message(), condition.error()));
-    vec![Cell::name(object), Cell::text(status), Cell::text(message), Cell::text(error)].into()
-}

@@ -1,6 +1,6 @@
 //! `configmaps`.
 
-use crate::{About, Cell, Check, Column, Columns, Kind, Row, Rules, Strategy};
+use crate::{About, Cell, Check, Column, Kind, Rules, Strategy, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{config_map_key, invalid};
@@ -13,20 +13,18 @@ pub(crate) const KIND: Kind = Kind {
     singular: "configmap",
     kind: "ConfigMap",
     short_names: &["cm"],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let map = ConfigMap::of(object);
+        let entries = map.data().len() + map.binary_data().len();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Data", About::Field("core.v1.ConfigMap", "data")) => Cell::count(entries),
+        Column::AGE => Cell::age(object),
+    ]),
     update_checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Object],
     strategy: &ConfigMapStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] =
-    &[Column::NAME, Column::text("Data", About::Field("core.v1.ConfigMap", "data")), Column::AGE];
-
-fn row(object: &Map) -> Row {
-    let map = ConfigMap::of(object);
-    let entries = map.data().len() + map.binary_data().len();
-    vec![Cell::name(object), Cell::count(entries), Cell::age(object)].into()
-}
 
 /// The most bytes of all values of a config map or a secret together.
 pub(super) const MOST_DATA: usize = 1 << 20;

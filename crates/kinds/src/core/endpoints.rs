@@ -1,7 +1,7 @@
 //! `endpoints`.
 
 use crate::defaults::{each, fill_text};
-use crate::{About, Cell, Column, Columns, Kind, Row, Rules, Strategy, Version, addresses, checks};
+use crate::{About, Cell, Column, Kind, Rules, Strategy, Version, addresses, checks, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{address, dns1123_label, dns1123_subdomain, invalid, qualified_name};
@@ -18,18 +18,16 @@ pub(crate) const KIND: Kind = Kind {
         Version::V1.deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     ],
     short_names: &["ep"],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::text("Endpoints", About::Field("core.v1.Endpoints", "subsets"))
+            => Cell::Text(addresses(object)),
+        Column::AGE => Cell::age(object),
+    ]),
     key_prefix: Some("services/endpoints"),
     strategy: &EndpointsStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] =
-    &[Column::NAME, Column::text("Endpoints", About::Field("core.v1.Endpoints", "subsets")), Column::AGE];
-
-fn row(object: &Map) -> Row {
-    vec![Cell::name(object), Cell::Text(addresses(object)), Cell::age(object)].into()
-}
 
 /// The number of addresses that a cell shows; of the remaining ones it shows the count.
 const SHOWN: usize = 3;

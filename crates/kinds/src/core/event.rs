@@ -2,8 +2,8 @@
 
 use crate::checks;
 use crate::{
-    About, Cell, Column, Columns, Dependents, Kind, NameRule, Refusal, Row, Rules, SelectableFields,
-    SelectableRow, Strategy, metadata,
+    About, Cell, Column, Columns, Dependents, Kind, NameRule, Refusal, Rules, SelectableFields,
+    SelectableRow, Strategy, columns, metadata,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::name::{dns1123_subdomain, invalid, qualified_name};
@@ -47,23 +47,7 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 /// The columns of events in both groups.
-pub(crate) const COLUMNS: Columns = Columns {
-    list: &[
-        Column::text("Last Seen", About::Field("core.v1.Event", "lastTimestamp")),
-        Column::text("Type", About::Field("core.v1.Event", "type")),
-        Column::text("Reason", About::Field("core.v1.Event", "reason")),
-        Column::text("Object", About::Field("core.v1.Event", "involvedObject")),
-        Column::text("Subobject", About::Field("core.v1.ObjectReference", "fieldPath")).wide(),
-        Column::text("Source", About::Field("core.v1.Event", "source")).wide(),
-        Column::text("Message", About::Field("core.v1.Event", "message")),
-        Column::text("First Seen", About::Field("core.v1.Event", "firstTimestamp")).wide(),
-        Column::text("Count", About::Field("core.v1.Event", "count")).wide(),
-        Column::NAME.wide(),
-    ],
-    row,
-};
-
-fn row(object: &Map) -> Row {
+pub(crate) const COLUMNS: Columns = columns!(|object| {
     let event = Event::of(object);
     let first = event.first_timestamp().or(event.event_time());
     let (last, count) = match event.series() {
@@ -76,20 +60,19 @@ fn row(object: &Map) -> Row {
     if !about.name().is_empty() {
         target = format!("{target}/{}", about.name());
     }
-    vec![
-        Cell::since(last),
-        Cell::text(event.r#type()),
-        Cell::text(event.reason()),
-        Cell::Text(target),
-        Cell::text(about.field_path()),
-        Cell::Text(source(event)),
-        Cell::text(event.message().trim()),
-        Cell::since(first),
-        Cell::Integer(count),
-        Cell::name(object),
-    ]
-    .into()
-}
+} [
+    Column::text("Last Seen", About::Field("core.v1.Event", "lastTimestamp")) => Cell::since(last),
+    Column::text("Type", About::Field("core.v1.Event", "type")) => Cell::text(event.r#type()),
+    Column::text("Reason", About::Field("core.v1.Event", "reason")) => Cell::text(event.reason()),
+    Column::text("Object", About::Field("core.v1.Event", "involvedObject")) => Cell::Text(target),
+    Column::text("Subobject", About::Field("core.v1.ObjectReference", "fieldPath")).wide()
+        => Cell::text(about.field_path()),
+    Column::text("Source", About::Field("core.v1.Event", "source")).wide() => Cell::Text(source(event)),
+    Column::text("Message", About::Field("core.v1.Event", "message")) => Cell::text(event.message().trim()),
+    Column::text("First Seen", About::Field("core.v1.Event", "firstTimestamp")).wide() => Cell::since(first),
+    Column::text("Count", About::Field("core.v1.Event", "count")).wide() => Cell::Integer(count),
+    Column::NAME.wide() => Cell::name(object),
+]);
 
 fn source(event: Event<'_>) -> String {
     let first = |a: &str, b: &str| if a.is_empty() { b.to_owned() } else { a.to_owned() };

@@ -3,9 +3,9 @@
 use crate::Resets;
 use crate::defaults::{fill_text, within};
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Deleted, Kind, NameRule, Refusal, Row, Rules, Scope,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
-    map_at, object_meta,
+    About, Action, Cell, Column, Context, Deleted, Kind, NameRule, Refusal, Rules, Scope, SelectableFields,
+    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart, columns, map_at,
+    object_meta,
 };
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -31,7 +31,12 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::text("Status", About::Text("The status of the namespace"))
+            => Cell::text(Namespace::of(object).status().phase()),
+        Column::AGE => Cell::age(object),
+    ]),
     fields: SelectableFields {
         list: &[SelectableRow::at(&["status.phase"])],
         refusal: Refusal::NotSupported,
@@ -46,14 +51,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &NamespaceStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] =
-    &[Column::NAME, Column::text("Status", About::Text("The status of the namespace")), Column::AGE];
-
-fn row(object: &Map) -> Row {
-    let phase = Namespace::of(object).status().phase();
-    vec![Cell::name(object), Cell::text(phase), Cell::age(object)].into()
-}
 
 struct NamespaceStrategy;
 

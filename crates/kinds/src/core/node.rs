@@ -4,8 +4,8 @@ use super::node_rules;
 use crate::Resets;
 use crate::defaults::{at, fill, round_up};
 use crate::{
-    About, Action, Cell, Column, Columns, Connect, Context, Kind, Refusal, Row, Rules, Scope,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, metadata,
+    About, Action, Cell, Column, Connect, Context, Kind, Refusal, Rules, Scope, SelectableFields,
+    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, columns, metadata,
 };
 use object::field::{List, Path};
 use object::name::address::cidr_warnings;
@@ -31,7 +31,28 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let node = Node::of(object);
+        let info = node.status().node_info();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Status", About::Text("The status of the node")) => Cell::Text(status(node)),
+        Column::text("Roles", About::Text("The roles of the node"))
+            => Cell::text_or(&roles(object), "<none>"),
+        Column::AGE => Cell::age(object),
+        Column::text("Version", About::Field("core.v1.NodeSystemInfo", "kubeletVersion"))
+            => Cell::text(info.kubelet_version()),
+        Column::text("Internal-IP", About::Field("core.v1.NodeStatus", "addresses")).wide()
+            => Cell::text(address(node.status(), "InternalIP")),
+        Column::text("External-IP", About::Field("core.v1.NodeStatus", "addresses")).wide()
+            => Cell::text(address(node.status(), "ExternalIP")),
+        Column::text("OS-Image", About::Field("core.v1.NodeSystemInfo", "osImage")).wide()
+            => Cell::text_or(info.os_image(), "<unknown>"),
+        Column::text("Kernel-Version", About::Field("core.v1.NodeSystemInfo", "kernelVersion")).wide()
+            => Cell::text_or(info.kernel_version(), "<unknown>"),
+        Column::text("Container-Runtime", About::Field("core.v1.NodeSystemInfo", "containerRuntimeVersion"))
+            .wide() => Cell::text_or(info.container_runtime_version(), "<unknown>"),
+    ]),
     fields: SelectableFields {
         list: &[SelectableRow {
             name: "spec.unschedulable",
@@ -46,38 +67,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &NodeStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("Status", About::Text("The status of the node")),
-    Column::text("Roles", About::Text("The roles of the node")),
-    Column::AGE,
-    Column::text("Version", About::Field("core.v1.NodeSystemInfo", "kubeletVersion")),
-    Column::text("Internal-IP", About::Field("core.v1.NodeStatus", "addresses")).wide(),
-    Column::text("External-IP", About::Field("core.v1.NodeStatus", "addresses")).wide(),
-    Column::text("OS-Image", About::Field("core.v1.NodeSystemInfo", "osImage")).wide(),
-    Column::text("Kernel-Version", About::Field("core.v1.NodeSystemInfo", "kernelVersion")).wide(),
-    Column::text("Container-Runtime", About::Field("core.v1.NodeSystemInfo", "containerRuntimeVersion"))
-        .wide(),
-];
-
-fn row(object: &Map) -> Row {
-    let node = Node::of(object);
-    let info = node.status().node_info();
-    vec![
-        Cell::name(object),
-        Cell::Text(status(node)),
-        Cell::text_or(&roles(object), "<none>"),
-        Cell::age(object),
-        Cell::text(info.kubelet_version()),
-        Cell::text(address(node.status(), "InternalIP")),
-        Cell::text(address(node.status(), "ExternalIP")),
-        Cell::text_or(info.os_image(), "<unknown>"),
-        Cell::text_or(info.kernel_version(), "<unknown>"),
-        Cell::text_or(info.container_runtime_version(), "<unknown>"),
-    ]
-    .into()
-}
 
 fn status(node: Node<'_>) -> String {
     let ready = node.status().conditions().iter().filter(|condition| condition.r#type() == "Ready").last();

@@ -9,7 +9,7 @@ use crate::Resets;
 use crate::defaults::{at, fill_text, round_up, within};
 use crate::label_selector::Values;
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, Subresource, map_at,
+    About, Cell, Column, Context, Deleted, Kind, Rules, Scope, Strategy, Subresource, columns, map_at,
     metadata,
 };
 use object::field::{Error, List, Path};
@@ -25,49 +25,39 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["pv"],
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let volume = PersistentVolume::of(object);
+        let (spec, status) = (volume.spec(), volume.status());
+        let claim = spec.claim_ref().map(|claim| format!("{}/{}", claim.namespace(), claim.name()));
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Capacity", About::Field("core.v1.PersistentVolumeSpec", "capacity"))
+            => Cell::text(spec.capacity().get("storage").unwrap_or("0")),
+        Column::text("Access Modes", About::Field("core.v1.PersistentVolumeSpec", "accessModes"))
+            => Cell::Text(access_modes(spec.access_modes())),
+        Column::text(
+            "Reclaim Policy",
+            About::Field("core.v1.PersistentVolumeSpec", "persistentVolumeReclaimPolicy"),
+        ) => Cell::text(spec.persistent_volume_reclaim_policy()),
+        Column::text("Status", About::Field("core.v1.PersistentVolumeStatus", "phase"))
+            => Cell::text(phase(object, status.phase())),
+        Column::text("Claim", About::Field("core.v1.PersistentVolumeSpec", "claimRef"))
+            => Cell::Text(claim.unwrap_or_default()),
+        Column::text("StorageClass", About::Text("StorageClass of the pv"))
+            => Cell::text(storage_class(object, spec.storage_class_name())),
+        Column::text("VolumeAttributesClass", About::Text("VolumeAttributesClass of the pv"))
+            => Cell::text(spec.volume_attributes_class_name().unwrap_or("<unset>")),
+        Column::text("Reason", About::Field("core.v1.PersistentVolumeStatus", "reason"))
+            => Cell::text(status.reason()),
+        Column::AGE => Cell::age(object),
+        Column::text("VolumeMode", About::Field("core.v1.PersistentVolumeSpec", "volumeMode")).wide()
+            => Cell::text(spec.volume_mode().unwrap_or("<unset>")),
+    ]),
     deleted: Deleted::Object,
     resets: &Resets::STATUS,
     strategy: &PersistentVolumeStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("Capacity", About::Field("core.v1.PersistentVolumeSpec", "capacity")),
-    Column::text("Access Modes", About::Field("core.v1.PersistentVolumeSpec", "accessModes")),
-    Column::text(
-        "Reclaim Policy",
-        About::Field("core.v1.PersistentVolumeSpec", "persistentVolumeReclaimPolicy"),
-    ),
-    Column::text("Status", About::Field("core.v1.PersistentVolumeStatus", "phase")),
-    Column::text("Claim", About::Field("core.v1.PersistentVolumeSpec", "claimRef")),
-    Column::text("StorageClass", About::Text("StorageClass of the pv")),
-    Column::text("VolumeAttributesClass", About::Text("VolumeAttributesClass of the pv")),
-    Column::text("Reason", About::Field("core.v1.PersistentVolumeStatus", "reason")),
-    Column::AGE,
-    Column::text("VolumeMode", About::Field("core.v1.PersistentVolumeSpec", "volumeMode")).wide(),
-];
-
-fn row(object: &Map) -> Row {
-    let volume = PersistentVolume::of(object);
-    let (spec, status) = (volume.spec(), volume.status());
-    let claim = spec.claim_ref().map(|claim| format!("{}/{}", claim.namespace(), claim.name()));
-    vec![
-        Cell::name(object),
-        Cell::text(spec.capacity().get("storage").unwrap_or("0")),
-        Cell::Text(access_modes(spec.access_modes())),
-        Cell::text(spec.persistent_volume_reclaim_policy()),
-        Cell::text(phase(object, status.phase())),
-        Cell::Text(claim.unwrap_or_default()),
-        Cell::text(storage_class(object, spec.storage_class_name())),
-        Cell::text(spec.volume_attributes_class_name().unwrap_or("<unset>")),
-        Cell::text(status.reason()),
-        Cell::age(object),
-        Cell::text(spec.volume_mode().unwrap_or("<unset>")),
-    ]
-    .into()
-}
 
 /// The short names of access modes.
 pub(super) fn access_modes(modes: Items<'_, &str>) -> String {

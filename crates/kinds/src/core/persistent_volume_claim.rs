@@ -7,7 +7,7 @@ use super::pod_spec::default_claim;
 use super::pod_warnings;
 use crate::Resets;
 use crate::defaults::{at, fill_text, round_up, within};
-use crate::{About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Subresource};
+use crate::{About, Cell, Column, Context, Deleted, Kind, Rules, Strategy, Subresource, columns};
 use object::field::{List, Path};
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -20,45 +20,36 @@ pub(crate) const KIND: Kind = Kind {
     kind: "PersistentVolumeClaim",
     short_names: &["pvc"],
     subresources: &[Subresource::STATUS],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let claim = PersistentVolumeClaim::of(object);
+        let (spec, status) = (claim.spec(), claim.status());
+        let (capacity, modes) = match spec.volume_name() {
+            "" => ("", String::new()),
+            _ => (status.capacity().get("storage").unwrap_or("0"), access_modes(status.access_modes())),
+        };
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Status", About::Field("core.v1.PersistentVolumeClaimStatus", "phase"))
+            => Cell::text(phase(object, status.phase())),
+        Column::text("Volume", About::Field("core.v1.PersistentVolumeClaimSpec", "volumeName"))
+            => Cell::text(spec.volume_name()),
+        Column::text("Capacity", About::Field("core.v1.PersistentVolumeClaimStatus", "capacity"))
+            => Cell::text(capacity),
+        Column::text("Access Modes", About::Field("core.v1.PersistentVolumeClaimStatus", "accessModes"))
+            => Cell::Text(modes),
+        Column::text("StorageClass", About::Text("StorageClass of the pvc"))
+            => Cell::text(storage_class(object, spec.storage_class_name().unwrap_or_default())),
+        Column::text("VolumeAttributesClass", About::Text("VolumeAttributesClass of the pvc"))
+            => Cell::text(spec.volume_attributes_class_name().unwrap_or("<unset>")),
+        Column::AGE => Cell::age(object),
+        Column::text("VolumeMode", About::Field("core.v1.PersistentVolumeClaimSpec", "volumeMode")).wide()
+            => Cell::text(spec.volume_mode().unwrap_or("<unset>")),
+    ]),
     deleted: Deleted::Object,
     resets: &Resets::STATUS,
     strategy: &PersistentVolumeClaimStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("Status", About::Field("core.v1.PersistentVolumeClaimStatus", "phase")),
-    Column::text("Volume", About::Field("core.v1.PersistentVolumeClaimSpec", "volumeName")),
-    Column::text("Capacity", About::Field("core.v1.PersistentVolumeClaimStatus", "capacity")),
-    Column::text("Access Modes", About::Field("core.v1.PersistentVolumeClaimStatus", "accessModes")),
-    Column::text("StorageClass", About::Text("StorageClass of the pvc")),
-    Column::text("VolumeAttributesClass", About::Text("VolumeAttributesClass of the pvc")),
-    Column::AGE,
-    Column::text("VolumeMode", About::Field("core.v1.PersistentVolumeClaimSpec", "volumeMode")).wide(),
-];
-
-fn row(object: &Map) -> Row {
-    let claim = PersistentVolumeClaim::of(object);
-    let (spec, status) = (claim.spec(), claim.status());
-    let (capacity, modes) = match spec.volume_name() {
-        "" => ("", String::new()),
-        _ => (status.capacity().get("storage").unwrap_or("0"), access_modes(status.access_modes())),
-    };
-    vec![
-        Cell::name(object),
-        Cell::text(phase(object, status.phase())),
-        Cell::text(spec.volume_name()),
-        Cell::text(capacity),
-        Cell::Text(modes),
-        Cell::text(storage_class(object, spec.storage_class_name().unwrap_or_default())),
-        Cell::text(spec.volume_attributes_class_name().unwrap_or("<unset>")),
-        Cell::age(object),
-        Cell::text(spec.volume_mode().unwrap_or("<unset>")),
-    ]
-    .into()
-}
 
 struct PersistentVolumeClaimStrategy;
 

@@ -1,13 +1,12 @@
 //! `pods`.
 
 use super::pod_rules::{self, resize, status, update};
-use super::{app_armor, pod_defaults, pod_gates, pod_row, pod_spec, pod_warnings, qos};
+use super::{app_armor, pod_columns, pod_defaults, pod_gates, pod_spec, pod_warnings, qos};
 use crate::Resets;
 use crate::defaults::{at, each, within};
 use crate::{
-    About, Action, Column, Columns, Connect, Context, Deleted, Generation, Kind, Refusal, Rules,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
-    keep, keep_metadata, map_at,
+    Action, Connect, Context, Deleted, Generation, Kind, Refusal, Rules, SelectableFields, SelectableRow,
+    Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart, keep, keep_metadata, map_at,
 };
 use object::field::List;
 use object::{Key, Map, Value};
@@ -88,7 +87,7 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
-    columns: Columns { list: COLUMNS, row: pod_row::row },
+    columns: pod_columns::COLUMNS,
     fields: SelectableFields {
         list: &[
             SelectableRow { indexed: true, ..SelectableRow::at(&["spec.nodeName"]) },
@@ -117,23 +116,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &PodStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("Ready", About::Text("The aggregate readiness state of this pod for accepting traffic.")),
-    Column::text("Status", About::Text("The aggregate status of the containers in this pod.")),
-    Column::text(
-        "Restarts",
-        About::Text(
-            "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
-        ),
-    ),
-    Column::AGE,
-    Column::text("IP", About::Field("core.v1.PodStatus", "podIP")).wide(),
-    Column::text("Node", About::Field("core.v1.PodSpec", "nodeName")).wide(),
-    Column::text("Nominated Node", About::Field("core.v1.PodStatus", "nominatedNodeName")).wide(),
-    Column::text("Readiness Gates", About::Field("core.v1.PodSpec", "readinessGates")).wide(),
-];
 
 struct PodStrategy;
 

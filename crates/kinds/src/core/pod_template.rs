@@ -2,10 +2,10 @@
 
 use super::pod_rules::PodOptions;
 use super::pod_spec;
-use super::replication_controller::{images, names};
+use crate::cells::{container_images, container_names};
 use crate::defaults::within;
 use crate::{
-    About, Cell, Check, Column, Columns, Deleted, Generation, Kind, Row, Rules, Strategy, table, template,
+    About, Cell, Check, Column, Deleted, Generation, Kind, Rules, Strategy, columns, table, template,
     workload,
 };
 use object::Map;
@@ -18,7 +18,17 @@ pub(crate) const KIND: Kind = Kind {
     resource: "podtemplates",
     singular: "podtemplate",
     kind: "PodTemplate",
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let template = PodTemplate::of(object).template();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Containers", About::Text("Names of each container in the template."))
+            => container_names(template),
+        Column::text("Images", About::Text("Images referenced by each container in the template."))
+            => container_images(template),
+        Column::text("Pod Labels", About::Text("The labels for the pod template."))
+            => Cell::Text(table::labels(template.metadata().labels())),
+    ]),
     generation: Generation::Counted,
     deleted: Deleted::Object,
     pod_spec: &["template", "spec"],
@@ -26,25 +36,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &PodTemplateStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("Containers", About::Text("Names of each container in the template.")),
-    Column::text("Images", About::Text("Images referenced by each container in the template.")),
-    Column::text("Pod Labels", About::Text("The labels for the pod template.")),
-];
-
-fn row(object: &Map) -> Row {
-    let template = PodTemplate::of(object).template();
-    let containers = template.spec().containers();
-    vec![
-        Cell::name(object),
-        Cell::Text(names(containers)),
-        Cell::Text(images(containers)),
-        Cell::Text(table::labels(template.metadata().labels())),
-    ]
-    .into()
-}
 
 struct PodTemplateStrategy;
 

@@ -3,15 +3,16 @@
 use super::pod_rules::PodOptions;
 use super::pod_spec;
 use crate::Resets;
+use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::defaults::{at, fill};
 use crate::{
-    About, Cell, Column, Columns, Dependents, Generation, Kind, Refusal, Row, Rules, SelectableFields,
-    SelectableRow, Strategy, Subresource, checks, map_at, table, template, workload,
+    About, Cell, Column, Dependents, Generation, Kind, Refusal, Rules, SelectableFields, SelectableRow,
+    Strategy, Subresource, checks, columns, map_at, table, template, workload,
 };
 use object::Map;
 use object::field::{Error, List, Path};
-use schema::view::{Items, View};
-use schema::views::core::v1::{Container, ReplicationController};
+use schema::view::{Item, View};
+use schema::views::core::v1::{PodTemplateSpec, ReplicationController};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -21,7 +22,24 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["rc"],
     categories: &["all"],
     subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let controller = ReplicationController::of(object);
+        let (spec, status) = (controller.spec(), controller.status());
+        let template = spec.template().unwrap_or_else(PodTemplateSpec::absent);
+    } [
+        Column::NAME => Cell::name(object),
+        Column::integer("Desired", About::Field("core.v1.ReplicationControllerSpec", "replicas"))
+            => Cell::Integer(spec.replicas().unwrap_or_default()),
+        Column::integer("Current", About::Field("core.v1.ReplicationControllerStatus", "replicas"))
+            => Cell::Integer(status.replicas()),
+        Column::integer("Ready", About::Field("core.v1.ReplicationControllerStatus", "readyReplicas"))
+            => Cell::Integer(status.ready_replicas()),
+        Column::AGE => Cell::age(object),
+        CONTAINERS => container_names(template),
+        IMAGES => container_images(template),
+        Column::text("Selector", About::Field("core.v1.ReplicationControllerSpec", "selector")).wide()
+            => Cell::Text(table::labels(spec.selector())),
+    ]),
     fields: SelectableFields {
         list: &[SelectableRow {
             name: "status.replicas",
@@ -40,34 +58,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &ReplicationControllerStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::integer("Desired", About::Field("core.v1.ReplicationControllerSpec", "replicas")),
-    Column::integer("Current", About::Field("core.v1.ReplicationControllerStatus", "replicas")),
-    Column::integer("Ready", About::Field("core.v1.ReplicationControllerStatus", "readyReplicas")),
-    Column::AGE,
-    Column::text("Containers", About::Text("Names of each container in the template.")).wide(),
-    Column::text("Images", About::Text("Images referenced by each container in the template.")).wide(),
-    Column::text("Selector", About::Field("core.v1.ReplicationControllerSpec", "selector")).wide(),
-];
-
-fn row(object: &Map) -> Row {
-    workload::replica_set_row(
-        object,
-        Cell::Text(table::labels(ReplicationController::of(object).spec().selector())),
-    )
-}
-
-/// The names of containers.
-pub(super) fn names(containers: Items<'_, Container<'_>>) -> String {
-    containers.iter().map(Container::name).collect::<Vec<_>>().join(",")
-}
-
-/// The images of containers.
-pub(super) fn images(containers: Items<'_, Container<'_>>) -> String {
-    containers.iter().map(Container::image).collect::<Vec<_>>().join(",")
-}
 
 struct ReplicationControllerStrategy;
 

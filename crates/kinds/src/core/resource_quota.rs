@@ -4,7 +4,7 @@ use super::resources::{is_of_quotas, quota_list};
 use crate::Resets;
 use crate::checks::shown_texts;
 use crate::defaults::{at, round_up};
-use crate::{About, Cell, Check, Column, Columns, Deleted, Kind, Row, Rules, Strategy, Subresource};
+use crate::{About, Cell, Check, Column, Deleted, Kind, Rules, Strategy, Subresource, columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::quote::{Quoted, quote_each};
@@ -20,43 +20,38 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ResourceQuota",
     short_names: &["quota"],
     subresources: &[Subresource::STATUS],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let status = ResourceQuota::of(object).status();
+        let used = status.used().map().index();
+        let mut hard: Vec<_> = status.hard().iter().collect();
+        hard.sort_unstable();
+        let (mut requests, mut limits) = (String::new(), String::new());
+        for (name, most) in hard {
+            let column = if name.starts_with("limits.") { &mut limits } else { &mut requests };
+            let separator = if column.is_empty() { "" } else { ", " };
+            let used = used.get(name).and_then(|amount| amount.as_str()).unwrap_or("0");
+            let _ = write!(column, "{separator}{name}: {used}/{most}");
+        }
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "Request",
+            About::Text("Request represents a minimum amount of cpu/memory that a container may consume."),
+        ) => Cell::Text(requests),
+        Column::text(
+            "Limit",
+            About::Text(
+                "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.",
+            ),
+        ) => Cell::Text(limits),
+        Column::AGE => Cell::age(object),
+    ]),
     deleted: Deleted::Object,
     resets: &Resets::STATUS,
     update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &ResourceQuotaStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text(
-        "Request",
-        About::Text("Request represents a minimum amount of cpu/memory that a container may consume."),
-    ),
-    Column::text(
-        "Limit",
-        About::Text(
-            "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.",
-        ),
-    ),
-    Column::AGE,
-];
-
-fn row(object: &Map) -> Row {
-    let status = ResourceQuota::of(object).status();
-    let used = status.used().map().index();
-    let mut hard: Vec<_> = status.hard().iter().collect();
-    hard.sort_unstable();
-    let (mut requests, mut limits) = (String::new(), String::new());
-    for (name, most) in hard {
-        let column = if name.starts_with("limits.") { &mut limits } else { &mut requests };
-        let separator = if column.is_empty() { "" } else { ", " };
-        let used = used.get(name).and_then(|amount| amount.as_str()).unwrap_or("0");
-        let _ = write!(column, "{separator}{name}: {used}/{most}");
-    }
-    vec![Cell::name(object), Cell::Text(requests), Cell::Text(limits), Cell::age(object)].into()
-}
 
 struct ResourceQuotaStrategy;
 

@@ -5,8 +5,8 @@ use crate::checks;
 use crate::defaults::fill_text;
 use crate::x509;
 use crate::{
-    About, Cell, Check, Column, Columns, Kind, Refusal, Row, Rules, SelectableFields, SelectableRow,
-    Strategy, map_at, metadata,
+    About, Cell, Check, Column, Kind, Refusal, Rules, SelectableFields, SelectableRow, Strategy, columns,
+    map_at, metadata,
 };
 use object::field::{Error, List, Path};
 use object::name::{config_map_key, invalid};
@@ -20,25 +20,19 @@ pub(crate) const KIND: Kind = Kind {
     resource: "secrets",
     singular: "secret",
     kind: "Secret",
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let secret = Secret::of(object);
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Type", About::Field("core.v1.Secret", "type")) => Cell::text(secret.r#type()),
+        Column::text("Data", About::Field("core.v1.Secret", "data")) => Cell::count(secret.data().len()),
+        Column::AGE => Cell::age(object),
+    ]),
     fields: SelectableFields { list: &[SelectableRow::at(&["type"])], refusal: Refusal::NotSupported },
     update_checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Object],
     strategy: &SecretStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("Type", About::Field("core.v1.Secret", "type")),
-    Column::text("Data", About::Field("core.v1.Secret", "data")),
-    Column::AGE,
-];
-
-fn row(object: &Map) -> Row {
-    let secret = Secret::of(object);
-    vec![Cell::name(object), Cell::text(secret.r#type()), Cell::count(secret.data().len()), Cell::age(object)]
-        .into()
-}
 
 struct SecretStrategy;
 

@@ -4,9 +4,9 @@ use super::{load_balancer, service_rules, service_update};
 use crate::Resets;
 use crate::defaults::{at, each, fill, fill_text, within};
 use crate::{
-    About, Action, Cell, Check, Column, Columns, Connect, Context, Deleted, Kind, NameRule, Refusal, Row,
-    Rules, SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, addresses,
-    table,
+    About, Action, Cell, Check, Column, Connect, Context, Deleted, Kind, NameRule, Refusal, Rules,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, addresses,
+    columns, table,
 };
 use object::field::List;
 use object::{Key, Map, Value};
@@ -31,7 +31,23 @@ pub(crate) const KIND: Kind = Kind {
         },
         Subresource::STATUS,
     ],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| {
+        let service = Service::of(object);
+        let spec = service.spec();
+        let address = spec.cluster_ips().get(0).unwrap_or(spec.cluster_ip());
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Type", About::Field("core.v1.ServiceSpec", "type")) => Cell::text(spec.r#type()),
+        Column::text("Cluster-IP", About::Field("core.v1.ServiceSpec", "clusterIP"))
+            => Cell::text_or(address, "<none>"),
+        Column::text("External-IP", About::Field("core.v1.ServiceSpec", "externalIPs"))
+            => Cell::Text(external_addresses(spec, service.status().load_balancer())),
+        Column::text("Port(s)", About::Field("core.v1.ServiceSpec", "ports"))
+            => Cell::text_or(&ports(spec.ports()), "<none>"),
+        Column::AGE => Cell::age(object),
+        Column::text("Selector", About::Field("core.v1.ServiceSpec", "selector")).wide()
+            => Cell::Text(table::labels(spec.selector())),
+    ]),
     fields: SelectableFields {
         list: &[SelectableRow::at(&["spec.clusterIP"]), SelectableRow::at(&["spec.type"])],
         refusal: Refusal::NotSupported,
@@ -43,32 +59,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &ServiceStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] = &[
-    Column::NAME,
-    Column::text("Type", About::Field("core.v1.ServiceSpec", "type")),
-    Column::text("Cluster-IP", About::Field("core.v1.ServiceSpec", "clusterIP")),
-    Column::text("External-IP", About::Field("core.v1.ServiceSpec", "externalIPs")),
-    Column::text("Port(s)", About::Field("core.v1.ServiceSpec", "ports")),
-    Column::AGE,
-    Column::text("Selector", About::Field("core.v1.ServiceSpec", "selector")).wide(),
-];
-
-fn row(object: &Map) -> Row {
-    let service = Service::of(object);
-    let spec = service.spec();
-    let address = spec.cluster_ips().get(0).unwrap_or(spec.cluster_ip());
-    vec![
-        Cell::name(object),
-        Cell::text(spec.r#type()),
-        Cell::text_or(address, "<none>"),
-        Cell::Text(external_addresses(spec, service.status().load_balancer())),
-        Cell::text_or(&ports(spec.ports()), "<none>"),
-        Cell::age(object),
-        Cell::Text(table::labels(spec.selector())),
-    ]
-    .into()
-}
 
 fn external_addresses(spec: ServiceSpec<'_>, balancer: LoadBalancerStatus<'_>) -> String {
     let external = spec.external_ips().iter();

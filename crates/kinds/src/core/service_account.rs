@@ -2,8 +2,8 @@
 
 use crate::defaults::each;
 use crate::{
-    About, Action, Cell, Column, Columns, Context, Deleted, Kind, Row, Strategy, Subresource,
-    SubresourceBody, Traffic, Verb, metadata,
+    About, Action, Cell, Column, Context, Deleted, Kind, Strategy, Subresource, SubresourceBody, Traffic,
+    Verb, columns, metadata,
 };
 use object::Map;
 use schema::view::View;
@@ -22,19 +22,16 @@ pub(crate) const KIND: Kind = Kind {
         action: Action::IssueToken,
         traffic: Traffic::Objects,
     }],
-    columns: Columns { list: COLUMNS, row },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::text("Secrets", About::Field("core.v1.ServiceAccount", "secrets"))
+            => Cell::count(ServiceAccount::of(object).secrets().len()),
+        Column::AGE => Cell::age(object),
+    ]),
     deleted: Deleted::Object,
     strategy: &ServiceAccountStrategy,
     ..Kind::PLAIN
 };
-
-const COLUMNS: &[Column] =
-    &[Column::NAME, Column::text("Secrets", About::Field("core.v1.ServiceAccount", "secrets")), Column::AGE];
-
-fn row(object: &Map) -> Row {
-    let secrets = ServiceAccount::of(object).secrets().len();
-    vec![Cell::name(object), Cell::count(secrets), Cell::age(object)].into()
-}
 
 struct ServiceAccountStrategy;
 

@@ -4,7 +4,7 @@ use super::endpoint_slice_rules;
 use crate::cells::with_more;
 use crate::defaults::{at, each, fill_text};
 use crate::{
-    About, Cell, Check, Column, Columns, Context, Generation, Kind, Row, Rules, Strategy, differs_but_for,
+    About, Cell, Check, Column, Context, Generation, Kind, Rules, Strategy, columns, differs_but_for,
 };
 use object::field::List;
 use object::{Key, Map, Value};
@@ -18,50 +18,38 @@ pub(crate) const KIND: Kind = Kind {
     resource: "endpointslices",
     singular: "endpointslice",
     kind: "EndpointSlice",
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "AddressType",
-                About::Text(
-                    "addressType specifies the type of address carried by this EndpointSlice. All addresses in this \
-                     slice must be the same type. This field is immutable after creation. The following address types \
-                     are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 Address. \
-                     * FQDN: Represents a Fully Qualified Domain Name.",
-                ),
+    columns: columns!(|object| {
+        let slice = EndpointSlice::of(object);
+        let addresses = slice.endpoints().iter().flat_map(|endpoint| endpoint.addresses().iter());
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "AddressType",
+            About::Text(
+                "addressType specifies the type of address carried by this EndpointSlice. All addresses in this \
+                 slice must be the same type. This field is immutable after creation. The following address types \
+                 are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 Address. \
+                 * FQDN: Represents a Fully Qualified Domain Name.",
             ),
-            Column::text(
-                "Ports",
-                About::Text(
-                    "ports specifies the list of network ports exposed by each endpoint in this slice. Each port must \
-                     have a unique name. When ports is empty, it indicates that there are no defined ports. When a \
-                     port is defined with a nil port value, it indicates \"all ports\". Each slice may include a \
-                     maximum of 100 ports.",
-                ),
+        ) => Cell::text(slice.address_type()),
+        Column::text(
+            "Ports",
+            About::Text(
+                "ports specifies the list of network ports exposed by each endpoint in this slice. Each port must \
+                 have a unique name. When ports is empty, it indicates that there are no defined ports. When a \
+                 port is defined with a nil port value, it indicates \"all ports\". Each slice may include a \
+                 maximum of 100 ports.",
             ),
-            Column::text("Endpoints", About::Field("discovery.v1.EndpointSlice", "endpoints")),
-            Column::AGE,
-        ],
-        row,
-    },
+        ) => with_more(slice.ports().iter().map(port), 3),
+        Column::text("Endpoints", About::Field("discovery.v1.EndpointSlice", "endpoints"))
+            => with_more(addresses, 3),
+        Column::AGE => Cell::age(object),
+    ]),
     generation: Generation::Counted,
     update_checks: &[Check::Metadata, Check::Object],
     strategy: &EndpointSliceStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let slice = EndpointSlice::of(object);
-    let addresses = slice.endpoints().iter().flat_map(|endpoint| endpoint.addresses().iter());
-    vec![
-        Cell::name(object),
-        Cell::text(slice.address_type()),
-        with_more(slice.ports().iter().map(port), 3),
-        with_more(addresses, 3),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 fn port(port: EndpointPort<'_>) -> String {
     match (port.port(), port.name()) {

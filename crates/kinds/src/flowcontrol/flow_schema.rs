@@ -5,7 +5,7 @@ use crate::Resets;
 use crate::cells::NONE;
 use crate::checks::{required, shown_texts};
 use crate::metadata;
-use crate::{About, Cell, Check, Column, Columns, Generation, Kind, Row, Scope, Subresource};
+use crate::{About, Cell, Check, Column, Generation, Kind, Scope, Subresource, columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, invalid, name_is_dns_label, name_is_dns_subdomain};
@@ -25,29 +25,31 @@ pub(crate) const KIND: Kind = Kind {
     kind: "FlowSchema",
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "PriorityLevel",
-                About::Field("flowcontrol.v1.PriorityLevelConfigurationReference", "name"),
-            ),
-            Column::text(
-                "MatchingPrecedence",
-                About::Field("flowcontrol.v1.FlowSchemaSpec", "matchingPrecedence"),
-            ),
-            Column::text(
-                "DistinguisherMethod",
-                About::Field("flowcontrol.v1.FlowSchemaSpec", "distinguisherMethod"),
-            ),
-            Column::AGE,
-            Column::text(
-                "MissingPL",
-                About::Text("references a broken or non-existent PriorityLevelConfiguration"),
-            ),
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let schema = FlowSchema::of(object);
+        let spec = schema.spec();
+        let conditions = schema.status().conditions();
+        let dangling = conditions.iter().find(|condition| condition.r#type() == "Dangling");
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "PriorityLevel",
+            About::Field("flowcontrol.v1.PriorityLevelConfigurationReference", "name"),
+        ) => Cell::text(spec.priority_level_configuration().name()),
+        Column::text(
+            "MatchingPrecedence",
+            About::Field("flowcontrol.v1.FlowSchemaSpec", "matchingPrecedence"),
+        ) => Cell::Integer(spec.matching_precedence()),
+        Column::text(
+            "DistinguisherMethod",
+            About::Field("flowcontrol.v1.FlowSchemaSpec", "distinguisherMethod"),
+        ) => Cell::text(spec.distinguisher_method().map_or(NONE, |method| method.r#type())),
+        Column::AGE => Cell::age(object),
+        Column::text(
+            "MissingPL",
+            About::Text("references a broken or non-existent PriorityLevelConfiguration"),
+        ) => Cell::text(dangling.map_or("?", |condition| condition.status())),
+    ]),
     row_order: Some(|object| FlowSchema::of(object).spec().matching_precedence()),
     generation: Generation::Counted,
     resets: &Resets { declared: Some(Resets::STATUS_WITHOUT_METADATA.update), ..Resets::STATUS },
@@ -55,22 +57,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &FlowControlStrategy { default, validate },
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let schema = FlowSchema::of(object);
-    let spec = schema.spec();
-    let conditions = schema.status().conditions();
-    let dangling = conditions.iter().find(|condition| condition.r#type() == "Dangling");
-    vec![
-        Cell::name(object),
-        Cell::text(spec.priority_level_configuration().name()),
-        Cell::Integer(spec.matching_precedence()),
-        Cell::text(spec.distinguisher_method().map_or(NONE, |method| method.r#type())),
-        Cell::age(object),
-        Cell::text(dangling.map_or("?", |condition| condition.status())),
-    ]
-    .into()
-}
 
 fn default(object: &mut Map) {
     crate::defaults::within(object, "spec", |spec| super::fill_zero(spec, "matchingPrecedence", 1000));

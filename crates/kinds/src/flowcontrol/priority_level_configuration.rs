@@ -5,7 +5,7 @@ use crate::Resets;
 use crate::cells::NONE;
 use crate::defaults::{at, fill};
 use crate::metadata;
-use crate::{About, Cell, Check, Column, Columns, Generation, Kind, Row, Scope, Subresource};
+use crate::{About, Cell, Check, Column, Generation, Kind, Scope, Subresource, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -23,47 +23,35 @@ pub(crate) const KIND: Kind = Kind {
     kind: "PriorityLevelConfiguration",
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Type", About::Field("flowcontrol.v1.PriorityLevelConfigurationSpec", "type")),
-            Column::text(
-                "NominalConcurrencyShares",
-                About::Field("flowcontrol.v1.LimitedPriorityLevelConfiguration", "nominalConcurrencyShares"),
-            ),
-            Column::text("Queues", About::Field("flowcontrol.v1.QueuingConfiguration", "queues")),
-            Column::text("HandSize", About::Field("flowcontrol.v1.QueuingConfiguration", "handSize")),
-            Column::text(
-                "QueueLengthLimit",
-                About::Field("flowcontrol.v1.QueuingConfiguration", "queueLengthLimit"),
-            ),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let spec = PriorityLevelConfiguration::of(object).spec();
+        let limited = spec.limited();
+        let queuing = limited.and_then(|limited| limited.limit_response().queuing());
+        let number = |number: Option<i64>| number.map_or_else(|| Cell::text(NONE), Cell::Integer);
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Type", About::Field("flowcontrol.v1.PriorityLevelConfigurationSpec", "type"))
+            => Cell::text(spec.r#type()),
+        Column::text(
+            "NominalConcurrencyShares",
+            About::Field("flowcontrol.v1.LimitedPriorityLevelConfiguration", "nominalConcurrencyShares"),
+        ) => number(limited.map(|limited| limited.nominal_concurrency_shares().unwrap_or_default())),
+        Column::text("Queues", About::Field("flowcontrol.v1.QueuingConfiguration", "queues"))
+            => number(queuing.map(|queuing| queuing.queues())),
+        Column::text("HandSize", About::Field("flowcontrol.v1.QueuingConfiguration", "handSize"))
+            => number(queuing.map(|queuing| queuing.hand_size())),
+        Column::text(
+            "QueueLengthLimit",
+            About::Field("flowcontrol.v1.QueuingConfiguration", "queueLengthLimit"),
+        ) => number(queuing.map(|queuing| queuing.queue_length_limit())),
+        Column::AGE => Cell::age(object),
+    ]),
     generation: Generation::Counted,
     resets: &Resets { declared: Some(Resets::STATUS_WITHOUT_METADATA.update), ..Resets::STATUS },
     update_checks: &[Check::Metadata, Check::Object],
     strategy: &FlowControlStrategy { default, validate },
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let spec = PriorityLevelConfiguration::of(object).spec();
-    let limited = spec.limited();
-    let queuing = limited.and_then(|limited| limited.limit_response().queuing());
-    let number = |number: Option<i64>| number.map_or_else(|| Cell::text(NONE), Cell::Integer);
-    vec![
-        Cell::name(object),
-        Cell::text(spec.r#type()),
-        number(limited.map(|limited| limited.nominal_concurrency_shares().unwrap_or_default())),
-        number(queuing.map(|queuing| queuing.queues())),
-        number(queuing.map(|queuing| queuing.hand_size())),
-        number(queuing.map(|queuing| queuing.queue_length_limit())),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 fn default(object: &mut Map) {
     at(object, "spec", |spec| {

@@ -3,7 +3,7 @@
 use super::ingress_rules;
 use crate::Resets;
 use crate::cells::{NONE, joined, text_or};
-use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Rules, Strategy, Subresource, addresses};
+use crate::{About, Cell, Column, Generation, Kind, Rules, Strategy, Subresource, addresses, columns};
 use object::Map;
 use object::field::List;
 use schema::view::{Items, View};
@@ -20,48 +20,35 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Ingress",
     short_names: &["ing"],
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "Class",
-                About::Text(
-                    "The name of the IngressClass resource that should be used for additional configuration",
-                ),
+    columns: columns!(|object| {
+        let ingress = Ingress::of(object);
+        let spec = ingress.spec();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "Class",
+            About::Text(
+                "The name of the IngressClass resource that should be used for additional configuration",
             ),
-            Column::text(
-                "Hosts",
-                About::Text("Hosts that incoming requests are matched against before the ingress rule"),
-            ),
-            Column::text(
-                "Address",
-                About::Text("Address is a list containing ingress points for the load-balancer"),
-            ),
-            Column::text("Ports", About::Text("Ports of TLS configurations that open")),
-            Column::AGE,
-        ],
-        row,
-    },
+        ) => text_or(spec.ingress_class_name(), NONE),
+        Column::text(
+            "Hosts",
+            About::Text("Hosts that incoming requests are matched against before the ingress rule"),
+        ) => Cell::Text(hosts(spec.rules())),
+        Column::text(
+            "Address",
+            About::Text("Address is a list containing ingress points for the load-balancer"),
+        ) => Cell::Text(addresses(ingress.status().load_balancer())),
+        Column::text("Ports", About::Text("Ports of TLS configurations that open"))
+            => Cell::text(if spec.tls().is_empty() { "80" } else { "80, 443" }),
+        Column::AGE => Cell::age(object),
+    ]),
     generation: Generation::Counted,
     key_prefix: Some("ingress"),
     resets: &Resets::STATUS,
     strategy: &IngressStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let ingress = Ingress::of(object);
-    let spec = ingress.spec();
-    vec![
-        Cell::name(object),
-        text_or(spec.ingress_class_name(), NONE),
-        Cell::Text(hosts(spec.rules())),
-        Cell::Text(addresses(ingress.status().load_balancer())),
-        Cell::text(if spec.tls().is_empty() { "80" } else { "80, 443" }),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 /// The first three hosts, then the number of remaining rules, with or without a host.
 fn hosts(rules: Items<'_, IngressRule<'_>>) -> String {

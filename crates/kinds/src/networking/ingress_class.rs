@@ -3,7 +3,7 @@
 use crate::cells::NONE;
 use crate::defaults::{at, fill_text};
 use crate::references::{self, Reference};
-use crate::{About, Cell, Check, Column, Columns, Generation, Kind, Row, Rules, Scope, Strategy, checks};
+use crate::{About, Cell, Check, Column, Generation, Kind, Rules, Scope, Strategy, checks, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::domain::domain_prefixed_path;
@@ -21,31 +21,21 @@ pub(crate) const KIND: Kind = Kind {
     singular: "ingressclass",
     kind: "IngressClass",
     scope: Scope::Cluster,
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Controller", About::Text("Controller that is responsible for handling this class")),
-            Column::text("Parameters", About::Text("A reference to a resource with additional parameters")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let spec = IngressClass::of(object).spec();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Controller", About::Text("Controller that is responsible for handling this class"))
+            => Cell::text(spec.controller()),
+        Column::text("Parameters", About::Text("A reference to a resource with additional parameters"))
+            => Cell::Text(spec.parameters().map_or_else(|| NONE.into(), reference)),
+        Column::AGE => Cell::age(object),
+    ]),
     generation: Generation::Counted,
     update_checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Object],
     strategy: &IngressClassStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let spec = IngressClass::of(object).spec();
-    vec![
-        Cell::name(object),
-        Cell::text(spec.controller()),
-        Cell::Text(spec.parameters().map_or_else(|| NONE.into(), reference)),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 fn reference(parameters: IngressClassParametersReference<'_>) -> String {
     let group = parameters.api_group().map(|group| format!(".{group}")).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `ipaddresses`.
 
 use crate::cells::NONE;
-use crate::{About, Cell, Check, Column, Columns, Kind, NameRule, Row, Rules, Scope, Strategy, Version};
+use crate::{About, Cell, Check, Column, Columns, Kind, NameRule, Rules, Scope, Strategy, Version};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, dns1123_subdomain, invalid, name_is_path_segment};
@@ -18,22 +18,22 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["ip"],
     scope: Scope::Cluster,
     versions: &[Version::V1_NOT_STORED, Version::on_request("v1beta1").stored()],
+    // Not `columns!`: the reference has a cell for the age, and no column.
     columns: Columns {
         list: &[
             Column::NAME,
             Column::text("ParentRef", About::Field("networking.v1beta1.IPAddressSpec", "parentRef")),
         ],
-        row,
+        row: |object| {
+            let parent = IPAddress::of(object).spec().parent_ref();
+            let parent = parent.map_or_else(|| NONE.into(), owner);
+            vec![Cell::name(object), Cell::Text(parent), Cell::age(object)].into()
+        },
     },
     update_checks: &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Change],
     strategy: &IPAddressStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let parent = IPAddress::of(object).spec().parent_ref();
-    vec![Cell::name(object), Cell::Text(parent.map_or_else(|| NONE.into(), owner)), Cell::age(object)].into()
-}
 
 fn owner(parent: ParentReference<'_>) -> String {
     let (resource, group) = (parent.resource(), parent.group());

@@ -3,7 +3,7 @@
 use super::network_policy_rules;
 use crate::cells::selector;
 use crate::defaults::{each, fill, fill_text, within};
-use crate::{About, Cell, Column, Columns, Generation, Kind, Row, Rules, Strategy};
+use crate::{About, Cell, Column, Generation, Kind, Rules, Strategy, columns};
 use object::field::List;
 use object::{Map, Value};
 use schema::view::View;
@@ -17,32 +17,24 @@ pub(crate) const KIND: Kind = Kind {
     singular: "networkpolicy",
     kind: "NetworkPolicy",
     short_names: &["netpol"],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "Pod-Selector",
-                About::Text(
-                    "Selects the pods to which this NetworkPolicy object applies.  The array of ingress rules is \
-                     applied to any pods selected by this field. Multiple network policies can select the same set \
-                     of pods.  In this case, the ingress rules for each are combined additively. This field is NOT \
-                     optional and follows standard label selector semantics. An empty podSelector matches all pods \
-                     in this namespace.",
-                ),
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "Pod-Selector",
+            About::Text(
+                "Selects the pods to which this NetworkPolicy object applies.  The array of ingress rules is \
+                 applied to any pods selected by this field. Multiple network policies can select the same set \
+                 of pods.  In this case, the ingress rules for each are combined additively. This field is NOT \
+                 optional and follows standard label selector semantics. An empty podSelector matches all pods \
+                 in this namespace.",
             ),
-            Column::AGE,
-        ],
-        row,
-    },
+        ) => selector(Some(NetworkPolicy::of(object).spec().pod_selector())),
+        Column::AGE => Cell::age(object),
+    ]),
     generation: Generation::Counted,
     strategy: &NetworkPolicyStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let policy = NetworkPolicy::of(object);
-    vec![Cell::name(object), selector(Some(policy.spec().pod_selector())), Cell::age(object)].into()
-}
 
 struct NetworkPolicyStrategy;
 

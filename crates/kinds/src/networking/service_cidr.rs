@@ -3,7 +3,7 @@
 use crate::Resets;
 use crate::cells::joined;
 use crate::{
-    About, Cell, Check, Column, Columns, Kind, Row, Rules, Scope, Strategy, Subresource, Version, checks,
+    About, Cell, Check, Column, Kind, Rules, Scope, Strategy, Subresource, Version, checks, columns,
 };
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
@@ -20,25 +20,18 @@ pub(crate) const KIND: Kind = Kind {
     scope: Scope::Cluster,
     versions: &[Version::V1_NOT_STORED, Version::on_request("v1beta1").stored()],
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("CIDRs", About::Field("networking.v1beta1.ServiceCIDRSpec", "cidrs")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::text("CIDRs", About::Field("networking.v1beta1.ServiceCIDRSpec", "cidrs"))
+            => Cell::Text(joined(ServiceCIDR::of(object).spec().cidrs().iter(), ",")),
+        Column::AGE => Cell::age(object),
+    ]),
     // The reference declares none.
     resets: &Resets { create: &[], update: &[("status", &[&["metadata"], &["spec"]])], declared: Some(&[]) },
     update_checks: &[Check::MetadataChange, Check::Change],
     strategy: &ServiceCIDRStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let ranges = ServiceCIDR::of(object).spec().cidrs();
-    vec![Cell::name(object), Cell::Text(joined(ranges.iter(), ",")), Cell::age(object)].into()
-}
 
 struct ServiceCIDRStrategy;
 

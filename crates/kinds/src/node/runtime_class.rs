@@ -2,7 +2,7 @@
 
 use crate::core::resources::{self, HugePages};
 use crate::core::{node_selector, tolerations};
-use crate::{About, Cell, Check, Column, Columns, Kind, MetadataRules, Row, Rules, Scope, Strategy, checks};
+use crate::{About, Cell, Check, Column, Kind, MetadataRules, Rules, Scope, Strategy, checks, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{dns1123_label, invalid, label_key, label_value};
@@ -17,17 +17,16 @@ pub(crate) const KIND: Kind = Kind {
     singular: "runtimeclass",
     kind: "RuntimeClass",
     scope: Scope::Cluster,
-    columns: Columns { list: &[Column::NAME, Column::text("Handler", About::Text("")), Column::AGE], row },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::text("Handler", About::Text("")) => Cell::text(RuntimeClass::of(object).handler()),
+        Column::AGE => Cell::age(object),
+    ]),
     metadata_rules: MetadataRules::General,
     update_checks: &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Change],
     strategy: &RuntimeClassStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let class = RuntimeClass::of(object);
-    vec![Cell::name(object), Cell::text(class.handler()), Cell::age(object)].into()
-}
 
 struct RuntimeClassStrategy;
 

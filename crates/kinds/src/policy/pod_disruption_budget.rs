@@ -4,7 +4,7 @@ use crate::Resets;
 use crate::defaults::at;
 use crate::label_selector::{self, Values};
 use crate::{
-    About, Cell, Column, Columns, Generation, Kind, NameRule, Row, Rules, Strategy, Subresource, checks,
+    About, Cell, Column, Generation, Kind, NameRule, Rules, Strategy, Subresource, checks, columns,
     conditions, int_or_percent, workload,
 };
 use object::field::{Error, List, Path};
@@ -20,39 +20,25 @@ pub(crate) const KIND: Kind = Kind {
     kind: "PodDisruptionBudget",
     short_names: &["pdb"],
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Min Available", About::Text("The minimum number of pods that must be available.")),
-            Column::text(
-                "Max Unavailable",
-                About::Text("The maximum number of pods that may be unavailable."),
-            ),
-            Column::integer(
-                "Allowed Disruptions",
-                About::Text("Calculated number of pods that may be disrupted at this time."),
-            ),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let budget = PodDisruptionBudget::of(object);
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Min Available", About::Text("The minimum number of pods that must be available."))
+            => amount(budget.spec().min_available()),
+        Column::text("Max Unavailable", About::Text("The maximum number of pods that may be unavailable."))
+            => amount(budget.spec().max_unavailable()),
+        Column::integer(
+            "Allowed Disruptions",
+            About::Text("Calculated number of pods that may be disrupted at this time."),
+        ) => Cell::Integer(budget.status().disruptions_allowed()),
+        Column::AGE => Cell::age(object),
+    ]),
     generation: Generation::Counted,
     resets: &Resets::STATUS,
     strategy: &PodDisruptionBudgetStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let budget = PodDisruptionBudget::of(object);
-    vec![
-        Cell::name(object),
-        amount(budget.spec().min_available()),
-        amount(budget.spec().max_unavailable()),
-        Cell::Integer(budget.status().disruptions_allowed()),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 /// A number or a percentage.
 fn amount(value: Option<&Value>) -> Cell {

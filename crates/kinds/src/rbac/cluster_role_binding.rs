@@ -1,8 +1,7 @@
 //! `clusterrolebindings`.
 
-use super::{BindingStrategy, binding_row};
-use crate::{About, Column, Columns, Kind, Row, Scope};
-use object::Map;
+use super::{BindingStrategy, role_reference, service_accounts, subject_names};
+use crate::{About, Cell, Column, Kind, Scope, columns};
 use schema::view::View;
 use schema::views::rbac::v1::ClusterRoleBinding;
 
@@ -13,29 +12,27 @@ pub(crate) const KIND: Kind = Kind {
     singular: "clusterrolebinding",
     kind: "ClusterRoleBinding",
     scope: Scope::Cluster,
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "Role",
-                About::Text(
-                    "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the \
-                     Authorizer must return an error.",
-                ),
+    columns: columns!(|object| {
+        let binding = ClusterRoleBinding::of(object);
+        let subjects = binding.subjects();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "Role",
+            About::Text(
+                "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the \
+                 Authorizer must return an error.",
             ),
-            Column::AGE,
-            Column::text("Users", About::Text("Users in the clusterRoleBinding")).wide(),
-            Column::text("Groups", About::Text("Groups in the clusterRoleBinding")).wide(),
-            Column::text("ServiceAccounts", About::Text("ServiceAccounts in the clusterRoleBinding")).wide(),
-        ],
-        row,
-    },
+        ) => role_reference(binding.role_ref()),
+        Column::AGE => Cell::age(object),
+        Column::text("Users", About::Text("Users in the clusterRoleBinding")).wide()
+            => subject_names(subjects, "User"),
+        Column::text("Groups", About::Text("Groups in the clusterRoleBinding")).wide()
+            => subject_names(subjects, "Group"),
+        Column::text("ServiceAccounts", About::Text("ServiceAccounts in the clusterRoleBinding")).wide()
+            => service_accounts(subjects),
+    ]),
     update_checks: super::CHECKED_TWICE,
     strategy: &BindingStrategy::ClusterRoleBinding,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let binding = ClusterRoleBinding::of(object);
-    binding_row(object, binding.role_ref(), binding.subjects())
-}

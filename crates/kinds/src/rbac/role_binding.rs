@@ -1,8 +1,7 @@
 //! `rolebindings`.
 
-use super::{BindingStrategy, binding_row};
-use crate::{About, Column, Columns, Kind, Row};
-use object::Map;
+use super::{BindingStrategy, role_reference, service_accounts, subject_names};
+use crate::{About, Cell, Column, Kind, columns};
 use schema::view::View;
 use schema::views::rbac::v1::RoleBinding;
 
@@ -12,29 +11,27 @@ pub(crate) const KIND: Kind = Kind {
     resource: "rolebindings",
     singular: "rolebinding",
     kind: "RoleBinding",
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "Role",
-                About::Text(
-                    "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the \
-                     RoleRef cannot be resolved, the Authorizer must return an error.",
-                ),
+    columns: columns!(|object| {
+        let binding = RoleBinding::of(object);
+        let subjects = binding.subjects();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "Role",
+            About::Text(
+                "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the \
+                 RoleRef cannot be resolved, the Authorizer must return an error.",
             ),
-            Column::AGE,
-            Column::text("Users", About::Text("Users in the roleBinding")).wide(),
-            Column::text("Groups", About::Text("Groups in the roleBinding")).wide(),
-            Column::text("ServiceAccounts", About::Text("ServiceAccounts in the roleBinding")).wide(),
-        ],
-        row,
-    },
+        ) => role_reference(binding.role_ref()),
+        Column::AGE => Cell::age(object),
+        Column::text("Users", About::Text("Users in the roleBinding")).wide()
+            => subject_names(subjects, "User"),
+        Column::text("Groups", About::Text("Groups in the roleBinding")).wide()
+            => subject_names(subjects, "Group"),
+        Column::text("ServiceAccounts", About::Text("ServiceAccounts in the roleBinding")).wide()
+            => service_accounts(subjects),
+    ]),
     update_checks: super::CHECKED_TWICE,
     strategy: &BindingStrategy::RoleBinding,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let binding = RoleBinding::of(object);
-    binding_row(object, binding.role_ref(), binding.subjects())
-}

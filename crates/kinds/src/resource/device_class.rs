@@ -2,7 +2,7 @@
 
 use super::validate::{MOST_ITEMS, Parameters, configuration, selectors, slice};
 use super::versions;
-use crate::{Cell, Column, Columns, Deleted, Generation, Kind, Row, Rules, Scope, Strategy, Version};
+use crate::{Cell, Column, Deleted, Generation, Kind, Rules, Scope, Strategy, Version, columns};
 use object::Map;
 use object::field::{List, Path};
 use schema::view::View;
@@ -18,16 +18,15 @@ pub(crate) const KIND: Kind = Kind {
     kind: "DeviceClass",
     scope: Scope::Cluster,
     versions: versions!(None, None),
-    columns: Columns { list: &[Column::NAME, Column::AGE], row },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::AGE => Cell::age(object),
+    ]),
     generation: Generation::Counted,
     deleted: Deleted::Object,
     strategy: &DeviceClassStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    vec![Cell::name(object), Cell::age(object)].into()
-}
 
 struct DeviceClassStrategy;
 

@@ -3,8 +3,7 @@
 use super::validate::{driver_name, label, pool_name, selectors, taint};
 use crate::defaults::{fill, within};
 use crate::{
-    About, Cell, Check, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Scope, Strategy,
-    Version,
+    About, Cell, Check, Column, Context, Deleted, Generation, Kind, Rules, Scope, Strategy, Version, columns,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -21,37 +20,26 @@ pub(crate) const KIND: Kind = Kind {
     kind: "DeviceTaintRule",
     scope: Scope::Cluster,
     versions: &[Version::on_request("v1alpha3").stored()],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Key", About::Field("resource.v1alpha3.DeviceTaint", "key")),
-            Column::text("Value", About::Field("resource.v1alpha3.DeviceTaint", "value")),
-            Column::text("Effect", About::Field("resource.v1alpha3.DeviceTaint", "effect")),
-            Column::text("TimeAdded", About::Field("resource.v1alpha3.DeviceTaint", "timeAdded")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let taint = DeviceTaintRule::of(object).spec().taint();
+        let added = taint.time_added();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Key", About::Field("resource.v1alpha3.DeviceTaint", "key")) => Cell::text(taint.key()),
+        Column::text("Value", About::Field("resource.v1alpha3.DeviceTaint", "value"))
+            => Cell::text(taint.value()),
+        Column::text("Effect", About::Field("resource.v1alpha3.DeviceTaint", "effect"))
+            => Cell::text(taint.effect()),
+        Column::text("TimeAdded", About::Field("resource.v1alpha3.DeviceTaint", "timeAdded"))
+            => added.map_or_else(|| Cell::text(""), |time| Cell::since(Some(time))),
+        Column::AGE => Cell::age(object),
+    ]),
     generation: Generation::Counted,
     deleted: Deleted::Object,
     update_checks: &[Check::MetadataChange, Check::Object],
     strategy: &DeviceTaintRuleStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let taint = DeviceTaintRule::of(object).spec().taint();
-    let added = taint.time_added();
-    vec![
-        Cell::name(object),
-        Cell::text(taint.key()),
-        Cell::text(taint.value()),
-        Cell::text(taint.effect()),
-        added.map_or_else(|| Cell::text(""), |time| Cell::since(Some(time))),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 struct DeviceTaintRuleStrategy;
 

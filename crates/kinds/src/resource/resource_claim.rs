@@ -6,8 +6,7 @@ use super::{conversion, default_claim, drop_from_claim, has_admin_access, versio
 use crate::Resets;
 use crate::defaults::{at, each};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Subresource, Version,
-    metadata,
+    About, Cell, Column, Context, Deleted, Kind, Rules, Strategy, Subresource, Version, columns, metadata,
 };
 use object::field::{List, Path};
 use object::{Map, Value};
@@ -23,26 +22,19 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ResourceClaim",
     versions: versions!(Some(&conversion::CLAIM), None),
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text(
-                "State",
-                About::Text("A summary of the current state (allocated, pending, reserved, etc.)."),
-            ),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::text(
+            "State",
+            About::Text("A summary of the current state (allocated, pending, reserved, etc.)."),
+        ) => Cell::text(state(object)),
+        Column::AGE => Cell::age(object),
+    ]),
     deleted: Deleted::Object,
     resets: &Resets { declared: Some(Resets::STATUS.update), ..Resets::STATUS_WITHOUT_METADATA },
     strategy: &ResourceClaimStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    vec![Cell::name(object), Cell::text(state(object)), Cell::age(object)].into()
-}
 
 fn state(object: &Map) -> &'static str {
     let status = ResourceClaim::of(object).status();

@@ -5,7 +5,7 @@ use super::validate::Parameters;
 use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
 use crate::defaults::at;
 use crate::object_meta;
-use crate::{Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Strategy, Version};
+use crate::{Cell, Column, Context, Deleted, Kind, Rules, Strategy, Version, columns};
 use object::field::{List, Path};
 use object::{Map, Value};
 use schema::view::View;
@@ -18,15 +18,14 @@ pub(crate) const KIND: Kind = Kind {
     singular: "resourceclaimtemplate",
     kind: "ResourceClaimTemplate",
     versions: versions!(Some(&conversion::CLAIM_TEMPLATE), None),
-    columns: Columns { list: &[Column::NAME, Column::AGE], row },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::AGE => Cell::age(object),
+    ]),
     deleted: Deleted::Object,
     strategy: &ResourceClaimTemplateStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    vec![Cell::name(object), Cell::age(object)].into()
-}
 
 struct ResourceClaimTemplateStrategy;
 

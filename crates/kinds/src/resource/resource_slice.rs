@@ -3,8 +3,8 @@
 use super::{conversion, default_slice, slice, versions};
 use crate::defaults::{at, each, fill};
 use crate::{
-    About, Cell, Check, Column, Columns, Context, Deleted, Generation, Kind, Refusal, Row, Rules, Scope,
-    SelectableFields, SelectableRow, Strategy, Version,
+    About, Cell, Check, Column, Context, Deleted, Generation, Kind, Refusal, Rules, Scope, SelectableFields,
+    SelectableRow, Strategy, Version, columns,
 };
 use object::Map;
 use object::field::List;
@@ -19,16 +19,18 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ResourceSlice",
     scope: Scope::Cluster,
     versions: versions!(Some(&conversion::SLICE), Some(&conversion::SLICE_V1ALPHA3)),
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Node", About::Field("resource.v1beta1.ResourceSliceSpec", "nodeName")),
-            Column::text("Driver", About::Field("resource.v1beta1.ResourceSliceSpec", "driver")),
-            Column::text("Pool", About::Field("resource.v1beta1.ResourcePool", "name")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let spec = ResourceSlice::of(object).spec();
+    } [
+        Column::NAME => Cell::name(object),
+        Column::text("Node", About::Field("resource.v1beta1.ResourceSliceSpec", "nodeName"))
+            => Cell::text(spec.node_name()),
+        Column::text("Driver", About::Field("resource.v1beta1.ResourceSliceSpec", "driver"))
+            => Cell::text(spec.driver()),
+        Column::text("Pool", About::Field("resource.v1beta1.ResourcePool", "name"))
+            => Cell::text(spec.pool().name()),
+        Column::AGE => Cell::age(object),
+    ]),
     fields: SelectableFields {
         list: &[SelectableRow::at(&["spec.nodeName"]), SelectableRow::at(&["spec.driver"])],
         refusal: Refusal::NotSupportedForVersion,
@@ -39,18 +41,6 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &ResourceSliceStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let spec = ResourceSlice::of(object).spec();
-    vec![
-        Cell::name(object),
-        Cell::text(spec.node_name()),
-        Cell::text(spec.driver()),
-        Cell::text(spec.pool().name()),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 struct ResourceSliceStrategy;
 

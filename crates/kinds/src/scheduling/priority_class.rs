@@ -3,7 +3,7 @@
 use crate::cells::boolean;
 use crate::defaults::fill_text;
 use crate::{
-    About, Cell, Check, Column, Columns, Generation, Kind, Row, Rules, Scope, Strategy, checks, metadata,
+    About, Cell, Check, Column, Generation, Kind, Rules, Scope, Strategy, checks, columns, metadata,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -18,34 +18,24 @@ pub(crate) const KIND: Kind = Kind {
     kind: "PriorityClass",
     short_names: &["pc"],
     scope: Scope::Cluster,
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::integer("Value", About::Field("scheduling.v1.PriorityClass", "value")),
-            boolean("Global-Default", About::Field("scheduling.v1.PriorityClass", "globalDefault")),
-            Column::AGE,
-            Column::text("PreemptionPolicy", About::Field("scheduling.v1.PriorityClass", "preemptionPolicy")),
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let class = PriorityClass::of(object);
+    } [
+        Column::NAME => Cell::name(object),
+        Column::integer("Value", About::Field("scheduling.v1.PriorityClass", "value"))
+            => Cell::Integer(class.value()),
+        boolean("Global-Default", About::Field("scheduling.v1.PriorityClass", "globalDefault"))
+            => Cell::Bool(class.global_default()),
+        Column::AGE => Cell::age(object),
+        Column::text("PreemptionPolicy", About::Field("scheduling.v1.PriorityClass", "preemptionPolicy"))
+            => Cell::text(class.preemption_policy().unwrap_or_default()),
+    ]),
     generation: Generation::One,
     // The rules for new objects are not asked again: value and policy cannot change.
     update_checks: &[Check::MetadataChange, Check::Change],
     strategy: &PriorityClassStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let class = PriorityClass::of(object);
-    vec![
-        Cell::name(object),
-        Cell::Integer(class.value()),
-        Cell::Bool(class.global_default()),
-        Cell::age(object),
-        Cell::text(class.preemption_policy().unwrap_or_default()),
-    ]
-    .into()
-}
 
 struct PriorityClassStrategy;
 

@@ -4,8 +4,7 @@ use crate::cells::{NONE, UNSET, boolean, joined};
 use crate::defaults::{at, fill, fill_text, within};
 use crate::seen::Seen;
 use crate::{
-    About, Cell, Check, Column, Columns, Context, Deleted, Generation, Kind, Row, Rules, Scope, Strategy,
-    checks,
+    About, Cell, Check, Column, Context, Deleted, Generation, Kind, Rules, Scope, Strategy, checks, columns,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::quote::quote_each;
@@ -20,40 +19,30 @@ pub(crate) const KIND: Kind = Kind {
     singular: "csidriver",
     kind: "CSIDriver",
     scope: Scope::Cluster,
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            boolean("AttachRequired", About::Field("storage.v1.CSIDriverSpec", "attachRequired")),
-            boolean("PodInfoOnMount", About::Field("storage.v1.CSIDriverSpec", "podInfoOnMount")),
-            boolean("StorageCapacity", About::Field("storage.v1.CSIDriverSpec", "storageCapacity")),
-            Column::text("TokenRequests", About::Field("storage.v1.CSIDriverSpec", "tokenRequests")),
-            boolean("RequiresRepublish", About::Field("storage.v1.CSIDriverSpec", "requiresRepublish")),
-            Column::text("Modes", About::Field("storage.v1.CSIDriverSpec", "volumeLifecycleModes")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let spec = CSIDriver::of(object).spec();
+    } [
+        Column::NAME => Cell::name(object),
+        boolean("AttachRequired", About::Field("storage.v1.CSIDriverSpec", "attachRequired"))
+            => Cell::Bool(spec.attach_required().unwrap_or(true)),
+        boolean("PodInfoOnMount", About::Field("storage.v1.CSIDriverSpec", "podInfoOnMount"))
+            => Cell::Bool(spec.pod_info_on_mount().unwrap_or_default()),
+        boolean("StorageCapacity", About::Field("storage.v1.CSIDriverSpec", "storageCapacity"))
+            => Cell::Bool(spec.storage_capacity().unwrap_or_default()),
+        Column::text("TokenRequests", About::Field("storage.v1.CSIDriverSpec", "tokenRequests"))
+            => Cell::Text(audiences(spec)),
+        boolean("RequiresRepublish", About::Field("storage.v1.CSIDriverSpec", "requiresRepublish"))
+            => Cell::Bool(spec.requires_republish().unwrap_or_default()),
+        Column::text("Modes", About::Field("storage.v1.CSIDriverSpec", "volumeLifecycleModes"))
+            => Cell::Text(modes(spec)),
+        Column::AGE => Cell::age(object),
+    ]),
     generation: Generation::CountedLater,
     deleted: Deleted::Object,
     update_checks: &[Check::MetadataChange, Check::Object, Check::Change],
     strategy: &CSIDriverStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let spec = CSIDriver::of(object).spec();
-    vec![
-        Cell::name(object),
-        Cell::Bool(spec.attach_required().unwrap_or(true)),
-        Cell::Bool(spec.pod_info_on_mount().unwrap_or_default()),
-        Cell::Bool(spec.storage_capacity().unwrap_or_default()),
-        Cell::Text(audiences(spec)),
-        Cell::Bool(spec.requires_republish().unwrap_or_default()),
-        Cell::Text(modes(spec)),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 /// The audiences of the service account tokens that the driver requests.
 fn audiences(spec: CSIDriverSpec<'_>) -> String {

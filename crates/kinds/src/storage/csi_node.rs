@@ -3,7 +3,7 @@
 use crate::cells::count;
 use crate::core::volume_sources::csi_driver_name;
 use crate::seen::Seen;
-use crate::{About, Cell, Check, Column, Columns, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
+use crate::{About, Cell, Check, Column, Deleted, Kind, Rules, Scope, Strategy, checks, columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -19,27 +19,20 @@ pub(crate) const KIND: Kind = Kind {
     singular: "csinode",
     kind: "CSINode",
     scope: Scope::Cluster,
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::integer(
-                "Drivers",
-                About::Text("Drivers indicates the number of CSI drivers registered on the node"),
-            ),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| [
+        Column::NAME => Cell::name(object),
+        Column::integer(
+            "Drivers",
+            About::Text("Drivers indicates the number of CSI drivers registered on the node"),
+        ) => count(CSINode::of(object).spec().drivers()),
+        Column::AGE => Cell::age(object),
+    ]),
     deleted: Deleted::Object,
     // The reference checks the new state twice.
     update_checks: &[Check::Metadata, Check::Object, Check::Metadata, Check::Object, Check::Change],
     strategy: &CSINodeStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    vec![Cell::name(object), count(CSINode::of(object).spec().drivers()), Cell::age(object)].into()
-}
 
 const LONGEST_NODE_ID: usize = 256;
 

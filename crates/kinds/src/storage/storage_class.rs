@@ -4,7 +4,7 @@ use super::{fixed, parameters, provisioner};
 use crate::cells::{name_or_default, text_or};
 use crate::core::node_selector::{Topology, deprecated_label, topology_term};
 use crate::defaults::fill_text;
-use crate::{About, Cell, Check, Column, Columns, Deleted, Kind, Row, Rules, Scope, Strategy, checks};
+use crate::{About, Cell, Check, Column, Deleted, Kind, Rules, Scope, Strategy, checks, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::{Items, View};
@@ -20,20 +20,20 @@ pub(crate) const KIND: Kind = Kind {
     kind: "StorageClass",
     short_names: &["sc"],
     scope: Scope::Cluster,
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("Provisioner", About::Field("storage.v1.StorageClass", "provisioner")),
-            Column::text("ReclaimPolicy", About::Field("storage.v1.StorageClass", "reclaimPolicy")),
-            Column::text("VolumeBindingMode", About::Field("storage.v1.StorageClass", "volumeBindingMode")),
-            Column::text(
-                "AllowVolumeExpansion",
-                About::Field("storage.v1.StorageClass", "allowVolumeExpansion"),
-            ),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let class = StorageClass::of(object);
+    } [
+        Column::NAME => name_or_default(object, DEFAULT_MARKS),
+        Column::text("Provisioner", About::Field("storage.v1.StorageClass", "provisioner"))
+            => Cell::text(class.provisioner()),
+        Column::text("ReclaimPolicy", About::Field("storage.v1.StorageClass", "reclaimPolicy"))
+            => text_or(class.reclaim_policy(), "Delete"),
+        Column::text("VolumeBindingMode", About::Field("storage.v1.StorageClass", "volumeBindingMode"))
+            => text_or(class.volume_binding_mode(), "Immediate"),
+        Column::text("AllowVolumeExpansion", About::Field("storage.v1.StorageClass", "allowVolumeExpansion"))
+            => Cell::Bool(class.allow_volume_expansion().unwrap_or_default()),
+        Column::AGE => Cell::age(object),
+    ]),
     deleted: Deleted::Object,
     update_checks: &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Change],
     strategy: &StorageClassStrategy,
@@ -42,19 +42,6 @@ pub(crate) const KIND: Kind = Kind {
 
 const DEFAULT_MARKS: &[&str] =
     &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
-
-fn row(object: &Map) -> Row {
-    let class = StorageClass::of(object);
-    vec![
-        name_or_default(object, DEFAULT_MARKS),
-        Cell::text(class.provisioner()),
-        text_or(class.reclaim_policy(), "Delete"),
-        text_or(class.volume_binding_mode(), "Immediate"),
-        Cell::Bool(class.allow_volume_expansion().unwrap_or_default()),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 const RECLAIM_POLICIES: &[&str] = &["Delete", "Retain"];
 const BINDING_MODES: &[&str] = &["Immediate", "WaitForFirstConsumer"];

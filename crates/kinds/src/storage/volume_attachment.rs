@@ -6,7 +6,7 @@ use crate::core::pod_spec;
 use crate::core::volume_sources::csi_driver_name;
 use crate::defaults::{at, round_up};
 use crate::{
-    About, Cell, Column, Columns, Context, Deleted, Kind, Row, Rules, Scope, Strategy, Subresource, checks,
+    About, Cell, Column, Context, Deleted, Kind, Rules, Scope, Strategy, Subresource, checks, columns,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -24,39 +24,28 @@ pub(crate) const KIND: Kind = Kind {
     kind: "VolumeAttachment",
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column {
-                format: "name",
-                ..Column::text("Attacher", About::Field("storage.v1.VolumeAttachmentSpec", "attacher"))
-            },
-            Column::text("PV", About::Field("storage.v1.VolumeAttachmentSource", "persistentVolumeName")),
-            Column::text("Node", About::Field("storage.v1.VolumeAttachmentSpec", "nodeName")),
-            crate::cells::boolean("Attached", About::Field("storage.v1.VolumeAttachmentStatus", "attached")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| {
+        let attachment = VolumeAttachment::of(object);
+        let spec = attachment.spec();
+    } [
+        Column::NAME => Cell::name(object),
+        Column {
+            format: "name",
+            ..Column::text("Attacher", About::Field("storage.v1.VolumeAttachmentSpec", "attacher"))
+        } => Cell::text(spec.attacher()),
+        Column::text("PV", About::Field("storage.v1.VolumeAttachmentSource", "persistentVolumeName"))
+            => Cell::text(spec.source().persistent_volume_name().unwrap_or_default()),
+        Column::text("Node", About::Field("storage.v1.VolumeAttachmentSpec", "nodeName"))
+            => Cell::text(spec.node_name()),
+        crate::cells::boolean("Attached", About::Field("storage.v1.VolumeAttachmentStatus", "attached"))
+            => Cell::Bool(attachment.status().attached()),
+        Column::AGE => Cell::age(object),
+    ]),
     deleted: Deleted::Object,
     resets: &Resets::STATUS_WITHOUT_METADATA,
     strategy: &VolumeAttachmentStrategy,
     ..Kind::PLAIN
 };
-
-fn row(object: &Map) -> Row {
-    let attachment = VolumeAttachment::of(object);
-    let spec = attachment.spec();
-    vec![
-        Cell::name(object),
-        Cell::text(spec.attacher()),
-        Cell::text(spec.source().persistent_volume_name().unwrap_or_default()),
-        Cell::text(spec.node_name()),
-        Cell::Bool(attachment.status().attached()),
-        Cell::age(object),
-    ]
-    .into()
-}
 
 /// In bytes, of keys and values together.
 const LARGEST_METADATA: usize = 256 << 10;

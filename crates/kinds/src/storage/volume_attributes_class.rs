@@ -2,7 +2,7 @@
 
 use super::{fixed, parameters, provisioner};
 use crate::cells::name_or_default;
-use crate::{About, Cell, Check, Column, Columns, Deleted, Kind, Row, Rules, Scope, Strategy, Version};
+use crate::{About, Cell, Check, Column, Deleted, Kind, Rules, Scope, Strategy, Version, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -22,14 +22,12 @@ pub(crate) const KIND: Kind = Kind {
             "storage.k8s.io/v1alpha1 VolumeAttributesClass is deprecated in v1.32+, unavailable in v1.35+",
         ),
     ],
-    columns: Columns {
-        list: &[
-            Column::NAME,
-            Column::text("DriverName", About::Field("storage.v1beta1.VolumeAttributesClass", "driverName")),
-            Column::AGE,
-        ],
-        row,
-    },
+    columns: columns!(|object| [
+        Column::NAME => name_or_default(object, DEFAULT_MARKS),
+        Column::text("DriverName", About::Field("storage.v1beta1.VolumeAttributesClass", "driverName"))
+            => Cell::text(VolumeAttributesClass::of(object).driver_name()),
+        Column::AGE => Cell::age(object),
+    ]),
     deleted: Deleted::Object,
     // The reference checks the new state twice.
     update_checks: &[
@@ -45,11 +43,6 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 const DEFAULT_MARKS: &[&str] = &["volumeattributesclass.alpha.kubernetes.io/is-default-class"];
-
-fn row(object: &Map) -> Row {
-    let class = VolumeAttributesClass::of(object);
-    vec![name_or_default(object, DEFAULT_MARKS), Cell::text(class.driver_name()), Cell::age(object)].into()
-}
 
 struct VolumeAttributesClassStrategy;
 

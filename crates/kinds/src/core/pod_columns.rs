@@ -1,15 +1,14 @@
-//! The table row of a pod, with a summary of its containers.
+//! The columns of pods, with a summary of their containers.
 
-use crate::{Cell, Condition, Row};
-use object::Map;
+use crate::{About, Cell, Column, Columns, Condition, columns};
 use schema::view::{Items, View};
 use schema::views::core::v1::{
     ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus,
 };
 use std::collections::{HashMap, HashSet};
 
-/// The row of a pod.
-pub(super) fn row(object: &Map) -> Row {
+/// The columns of pods.
+pub(super) const COLUMNS: Columns = columns!(|object| {
     let pod = Pod::of(object);
     let (spec, status) = (pod.spec(), pod.status());
     let summary = Summary::of(spec, status);
@@ -20,28 +19,36 @@ pub(super) fn row(object: &Map) -> Row {
         _ if deleted => "Terminating".into(),
         _ => summary.reason,
     };
-    let conditions = match status.phase() {
-        "Succeeded" => vec![SUCCEEDED],
-        "Failed" => vec![FAILED],
-        _ => Vec::new(),
-    };
     let address = match (status.pod_ip(), status.pod_ips().get(0)) {
         ("", Some(first)) => first.ip(),
         (address, _) => address,
     };
-    let cells = vec![
-        Cell::name(object),
-        Cell::Text(format!("{}/{}", summary.ready, summary.total)),
-        Cell::Text(reason),
-        summary.restarts.cell(),
-        Cell::age(object),
-        Cell::text_or(address, "<none>"),
-        Cell::text_or(spec.node_name(), "<none>"),
-        Cell::text_or(status.nominated_node_name(), "<none>"),
-        Cell::Text(readiness_gates(spec, status)),
-    ];
-    Row { cells, conditions }
-}
+} [
+    Column::NAME => Cell::name(object),
+    Column::text("Ready", About::Text("The aggregate readiness state of this pod for accepting traffic."))
+        => Cell::Text(format!("{}/{}", summary.ready, summary.total)),
+    Column::text("Status", About::Text("The aggregate status of the containers in this pod."))
+        => Cell::Text(reason),
+    Column::text(
+        "Restarts",
+        About::Text(
+            "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
+        ),
+    ) => summary.restarts.cell(),
+    Column::AGE => Cell::age(object),
+    Column::text("IP", About::Field("core.v1.PodStatus", "podIP")).wide()
+        => Cell::text_or(address, "<none>"),
+    Column::text("Node", About::Field("core.v1.PodSpec", "nodeName")).wide()
+        => Cell::text_or(spec.node_name(), "<none>"),
+    Column::text("Nominated Node", About::Field("core.v1.PodStatus", "nominatedNodeName")).wide()
+        => Cell::text_or(status.nominated_node_name(), "<none>"),
+    Column::text("Readiness Gates", About::Field("core.v1.PodSpec", "readinessGates")).wide()
+        => Cell::Text(readiness_gates(spec, status)),
+] conditions: match status.phase() {
+    "Succeeded" => vec![SUCCEEDED],
+    "Failed" => vec![FAILED],
+    _ => Vec::new(),
+});
 
 const SUCCEEDED: Condition = Condition {
     ty: "Completed",
