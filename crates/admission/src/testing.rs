@@ -149,7 +149,7 @@ impl<'a> Write<'a> {
 
     fn tree(&self, resource: &ResourceType, text: Option<&str>) -> Option<Value> {
         let ty = match resource.subresource(self.subresource).map(|subresource| &subresource.body) {
-            Some(kinds::BodyType::Kind(ty)) => ty,
+            Some(kinds::SubresourceBody::Kind(ty)) => ty(),
             _ => &resource.ty,
         };
         text.map(|text| json::decode(ty, text.as_bytes(), &Limits::REQUEST).unwrap().value)

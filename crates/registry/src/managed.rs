@@ -1,7 +1,7 @@
 //! The managed fields of a request: [`merge::managed`] with the kinds and versions that are served.
 
 use crate::{Served, Stored, Target, WriteOptions, object_meta};
-use kinds::ScaleFields;
+use kinds::ScalePaths;
 use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
 use object::excerpt::excerpt;
 use object::field::more;
@@ -190,7 +190,7 @@ impl Versions for Fields<'_> {
 /// Updates the managed fields of a scale, and those of its object.
 pub(crate) struct ScaleManager<'a> {
     /// The field paths of the scale in its object.
-    pub(crate) fields: &'a ScaleFields,
+    pub(crate) fields: &'a ScalePaths,
     api_version: Text,
     versions: Vec<String>,
     ty: Ref<Type>,
@@ -203,7 +203,7 @@ const SCALE: &str = "autoscaling/v1";
 impl<'a> ScaleManager<'a> {
     pub(crate) fn new(
         target: &Target<'_>,
-        fields: &'a ScaleFields,
+        fields: &'a ScalePaths,
         ty: &'static Type,
         options: &'a WriteOptions,
     ) -> Self {

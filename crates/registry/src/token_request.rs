@@ -12,7 +12,7 @@ use crate::{Answer, Content, Registry, Target, WriteOptions, WriteRequest, objec
 use admission::Operation;
 use auth::service_account::{Binding, Discovery, Grant, Issuer, Reference};
 use cache::{Entry, Freshness};
-use kinds::BodyType;
+use kinds::SubresourceBody;
 use object::field::{self, Path};
 use object::time::Time;
 use object::{Key, Map, Value};
@@ -60,7 +60,7 @@ impl Registry {
         mut request: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        let (Some(issuing), Some(BodyType::Kind(ty))) =
+        let (Some(issuing), Some(SubresourceBody::Kind(ty))) =
             (&self.config().tokens, target.subresource.map(|subresource| &subresource.body))
         else {
             return Err(Status::unknown_resource());

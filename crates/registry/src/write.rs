@@ -38,7 +38,7 @@ use crate::{
 use admission::{Admitted, Attributes, Operation, Reservation};
 use bytes::Bytes;
 use cache::{Change, Freshness};
-use kinds::{SubresourceAction, WrittenPart};
+use kinds::{Action, WrittenPart};
 use merge::Patch;
 use merge::managed::keep_times;
 use object::time::Time;
@@ -102,10 +102,10 @@ impl Registry {
                 return self.bind_by_name(target, object, options).await;
             }
             None => {}
-            Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,
+            Some(Action::Bind) => return self.bind(target, object, options).await,
             // Boxed, so that its future does not enlarge that of every create.
-            Some(SubresourceAction::Evict) => return Box::pin(self.evict(target, object, options)).await,
-            Some(SubresourceAction::IssueToken) => {
+            Some(Action::Evict) => return Box::pin(self.evict(target, object, options)).await,
+            Some(Action::IssueToken) => {
                 return Box::pin(self.issue_token(target, object, options)).await;
             }
             Some(_) => return Err(Status::method_not_allowed()),
@@ -128,10 +128,8 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         target.check_verb(&["update"])?;
-        let is_scale = matches!(
-            target.subresource.map(|subresource| &subresource.action),
-            Some(SubresourceAction::Scale(_))
-        );
+        let is_scale =
+            matches!(target.subresource.map(|subresource| &subresource.action), Some(Action::Scale(_)));
         let mut object = match is_scale {
             true => in_namespace(target, object)?,
             false => incoming(target, object).await?,
@@ -197,9 +195,7 @@ impl<'a> Write<'a> {
             }
         };
         let scale = match target.subresource.map(|subresource| &subresource.action) {
-            Some(SubresourceAction::Scale(fields)) => {
-                Some(ScaleManager::new(target, fields, scale::ty()?, options))
-            }
+            Some(Action::Scale(fields)) => Some(ScaleManager::new(target, fields, scale::ty()?, options)),
             _ => None,
         };
         let run = Run::dry_if(options.dry_run);

@@ -206,7 +206,7 @@ impl Api {
         let target = Target::find(&proof, &catalog).unwrap();
         let tree = |text: &str| {
             let ty = match target.subresource.map(|subresource| &subresource.body) {
-                Some(kinds::BodyType::Kind(ty)) => ty,
+                Some(kinds::SubresourceBody::Kind(ty)) => ty(),
                 _ => &target.served.ty,
             };
             json::decode(ty, text.as_bytes(), &Limits::REQUEST).unwrap().value

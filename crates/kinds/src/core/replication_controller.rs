@@ -20,7 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ReplicationController",
     short_names: &["rc"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
+    subresources: &[workload::SCALE, Subresource::STATUS],
     columns: Columns { list: COLUMNS, row },
     fields: SelectableFields {
         list: &[SelectableRow {

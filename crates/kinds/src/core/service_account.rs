@@ -18,7 +18,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource {
         name: "token",
         verbs: Verb::CREATE,
-        body: SubresourceBody::Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
+        body: SubresourceBody::Kind(|| TokenRequest::schema()),
         action: Action::IssueToken,
         traffic: Traffic::Objects,
     }],

@@ -7,7 +7,7 @@ use auth::{Authenticated, Authorized, Denied};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
-use kinds::{BodyType, SubresourceAction, SubresourceType, Verb as KindVerb};
+use kinds::{Action, Subresource, SubresourceBody, Verb as KindVerb};
 use object::time::MicroTime;
 use registry::{
     Answer, ApplyFormat, Catalog, Content, DeleteOptions, Forced, Gate, ListOptions, Patch, Target, Warnings,
@@ -143,10 +143,7 @@ impl Api {
             return Err(Status::verb_not_supported(&served.group, &served.resource, "watch").into());
         }
         let target = Target::new(proof, catalog, route.served, route.subresource)?;
-        if route
-            .subresource
-            .is_some_and(|subresource| matches!(subresource.action, SubresourceAction::Connect(_)))
-        {
+        if route.subresource.is_some_and(|subresource| matches!(subresource.action, Action::Connect(_))) {
             return Box::pin(self.connect(request, &target, info, warnings)).await;
         }
         let body = match *request.method() {
@@ -446,11 +443,11 @@ pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {
 /// The type that the body of a write must have.
 fn expected<'t>(target: &'t Target<'t>) -> decode::Expected<'t> {
     match target.subresource.map(|subresource| &subresource.body) {
-        Some(BodyType::Kind(ty)) => decode::Expected {
-            also: target.subresource.map(SubresourceType::also_accepts).unwrap_or_default(),
-            ..decode::Expected::only(ty.clone())
+        Some(SubresourceBody::Kind(ty)) => decode::Expected {
+            also: target.subresource.map(Subresource::also_accepts).unwrap_or_default(),
+            ..decode::Expected::only(ty())
         },
-        None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected {
+        None | Some(SubresourceBody::Object | SubresourceBody::Options(_)) => decode::Expected {
             is_custom: target.served.is_custom(),
             strategy: Some(&*target.served.strategy),
             target: Some(target),

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use http::Method;
-use kinds::{BodyType, SubresourceType, Traffic, Verb as KindVerb};
+use kinds::{Subresource, SubresourceBody, Traffic, Verb as KindVerb};
 use registry::{Catalog, Served};
 
 use super::negotiate::route::Produces;
@@ -20,7 +20,7 @@ pub(crate) struct Route<'a> {
     /// The kind.
     pub(crate) served: &'a Arc<Served>,
     /// The subresource; `None` for the object or collection itself.
-    pub(crate) subresource: Option<&'a SubresourceType>,
+    pub(crate) subresource: Option<&'a Subresource>,
     /// The media types of its responses.
     pub(crate) produces: Produces,
     /// Why the kind itself refuses the request, in the format that the client accepts.
@@ -79,7 +79,7 @@ pub(crate) fn find<'a>(
         return Err(Status::bad_request("Namespace parameter required.").into());
     }
     let produces = match subresource {
-        Some(subresource) if matches!(subresource.body, BodyType::Options(_)) => Produces::Anything,
+        Some(subresource) if matches!(subresource.body, SubresourceBody::Options(_)) => Produces::Anything,
         Some(subresource) if subresource.traffic == Traffic::Log => Produces::TextAndObjects,
         None if *method == Method::GET && (info.path_name.is_empty() || info.prefix == Prefix::Watch) => {
             Produces::ObjectsAndStreams
@@ -124,7 +124,7 @@ fn fits_scope(served: &Served, info: &RequestInfo<'_>) -> bool {
 }
 
 /// The verbs that a path has.
-fn verbs(served: &Served, subresource: Option<&SubresourceType>, info: &RequestInfo<'_>) -> Vec<KindVerb> {
+fn verbs(served: &Served, subresource: Option<&Subresource>, info: &RequestInfo<'_>) -> Vec<KindVerb> {
     use KindVerb::{Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch};
     if let Some(subresource) = subresource {
         return subresource.verbs.clone();
