@@ -76,8 +76,10 @@ pub struct Resource {
     state: ShardedLock<State>,
     snapshots: Snapshots,
     watcher_index: WatcherIndex,
-    /// The era that its state belongs to. Both change under the lock of the state.
+    /// The lineage of the store that the state belongs to. Changes under the lock of the state.
     lineage: AtomicU64,
+    /// How often the log was begun anew. With the lineage it is the [`Era`]. Changes under the lock of the
+    /// state.
     openings: AtomicU64,
     /// While the type lags: the revision up to which it is complete; otherwise the largest number.
     complete_to: AtomicU64,

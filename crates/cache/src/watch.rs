@@ -168,7 +168,7 @@ pub enum Item<'a> {
     },
 }
 
-/// Some items in their order; never empty. It holds the pieces of the log that they lie in, and one item
+/// Some items in their order; never delivered empty. It holds the pieces of the log that they lie in, and one item
 /// alone, which is the rule, takes no allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {

@@ -7,7 +7,7 @@ use tasks::{Ended, Name, Task};
 
 /// Where a follower starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum StartFrom {
     /// With a reset and all objects.
     State,
     /// With the next change; a reset comes when changes were lost.
@@ -19,11 +19,11 @@ pub(crate) enum From {
 pub(crate) fn follow(
     cache: &Arc<Cache>,
     resource: Arc<Resource>,
-    from: From,
+    from: StartFrom,
     mut report: impl FnMut(Update<'_>) + Send + 'static,
 ) -> Task {
     let mut cursor = Cursor::new(resource.clone());
-    if from == From::Now {
+    if from == StartFrom::Now {
         cursor.advance(|_| {});
     }
     on_change(cache, resource, move || cursor.advance(&mut report))
@@ -70,7 +70,7 @@ mod tests {
         let namespaces = fixture.cache.resource("namespaces").unwrap();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let mut is_well = false;
-        let task = follow(&fixture.cache, namespaces, From::Now, {
+        let task = follow(&fixture.cache, namespaces, StartFrom::Now, {
             let seen = seen.clone();
             move |update| match update {
                 Update::Reset => seen.lock().unwrap().clear(),

@@ -48,8 +48,6 @@ pub struct Kind {
     pub dependents: Dependents,
     /// The body of the response to a delete that removes the object at once.
     pub deleted: Deleted,
-    /// The names of objects that cannot be deleted.
-    pub undeletable: &'static [&'static str],
     /// The validation rules for the metadata of its objects.
     pub metadata_rules: MetadataRules,
     /// The prefix of the reference's etcd keys, if it is not the name of the resource.
@@ -89,7 +87,6 @@ impl Kind {
         generation: Generation::Unused,
         dependents: Dependents::Background,
         deleted: Deleted::Status,
-        undeletable: &[],
         metadata_rules: MetadataRules::Core,
         key_prefix: None,
         resets: &Resets::NONE,
@@ -126,7 +123,7 @@ impl Kind {
     }
 
     /// The storage version; `None` if the kind does not store objects itself.
-    pub fn stored_version(&self) -> Option<&'static Version> {
+    pub fn storage_version(&self) -> Option<&'static Version> {
         match self.storage {
             Storage::Own => self.versions.iter().find(|version| version.stored).or(self.versions.first()),
             Storage::Shared { .. } | Storage::Nowhere => None,

@@ -69,8 +69,6 @@ pub struct ResourceType {
     pub dependents: Dependents,
     /// The body of the response to a delete that removes the object at once.
     pub deleted: Deleted,
-    /// The names of objects that cannot be deleted.
-    pub undeletable: Vec<Text>,
     /// The validation rules for the metadata of its objects.
     pub metadata_rules: MetadataRules,
     /// The prefix of the reference's etcd keys, which some error messages show: `minions` for nodes.
@@ -197,7 +195,6 @@ impl ResourceType {
             generation: kind.generation,
             dependents: kind.dependents,
             deleted: kind.deleted,
-            undeletable: texts(kind.undeletable),
             metadata_rules: kind.metadata_rules,
             key_prefix: Text::known(kind.key_prefix.unwrap_or(kind.resource)),
             resets: kind.resets,
@@ -257,7 +254,6 @@ impl ResourceType {
             generation: Generation::Unused,
             dependents: Dependents::Background,
             deleted: Deleted::Status,
-            undeletable: Vec::new(),
             metadata_rules: MetadataRules::General,
             key_prefix: format!("{}/{resource}", kind.group).into(),
             resets: &Resets::NONE,
@@ -386,7 +382,7 @@ impl From<&SelectableRow> for SelectableField {
 
 fn announced_storage(kind: &Kind) -> Option<Text> {
     let owner = kind.storage_owner()?;
-    let version = owner.announced_storage.or(owner.stored_version().map(|version| version.name))?;
+    let version = owner.announced_storage.or(owner.storage_version().map(|version| version.name))?;
     Some(format!("{}/{version}/{}", owner.group, owner.kind).into())
 }
 

@@ -77,8 +77,7 @@ impl Registry {
                     copy_texts(pod, binding, "labels");
                 }
             }
-            let attempt;
-            (attempt, admitted) = admitted.split();
+            let attempt = admitted.for_attempt();
             if let Outcome::Done(_) =
                 self.replace(target, &old, pod, run, Oversize::DropManagedFields, attempt).await?
             {

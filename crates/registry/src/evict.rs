@@ -78,8 +78,7 @@ impl Registry {
             if no_budget_needed == NoBudgetNeeded::Pending && !asked_for {
                 deletion.resource_version = Some(pod.entry.mod_revision().0.to_string());
             }
-            let attempt;
-            (attempt, admitted) = admitted.split();
+            let attempt = admitted.for_attempt();
             match self.mark_and_delete(target, deletion, attempt).await {
                 Err(error) if error.reason == Reason::Conflict && !asked_for => {}
                 outcome => {
@@ -119,8 +118,7 @@ impl Registry {
             check_preconditions(target.served, &old.entry, &options)?;
             let mut pod = old.object.clone();
             set_disruption_target(map_mut(&mut pod)?);
-            let attempt;
-            (attempt, admitted) = admitted.split();
+            let attempt = admitted.for_attempt();
             let marked = self.replace(target, &old, pod, Run::Real, Oversize::DropManagedFields, attempt);
             if let Outcome::Done(content) = marked.await? {
                 if let (Some(version), Content::Entry(entry)) = (&mut options.resource_version, content) {
@@ -130,7 +128,7 @@ impl Registry {
             }
         }
         options.check()?;
-        self.delete_admitted(target, target.name, &options, Some(admitted)).await.map(drop)
+        self.delete_one(target, target.name, &options, Some(admitted)).await.map(drop)
     }
 
     /// Checks the budget of a pod, and takes one disruption from it.

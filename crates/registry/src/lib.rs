@@ -1,4 +1,5 @@
-//! The verbs: one file for each, with the fixed sequence of steps of a request, the same for every kind.
+//! The verbs, each a fixed sequence of steps that is the same for every kind. Create, update, patch and apply
+//! are one sequence (`write`).
 //!
 //! 1. **Proof by type.** A verb takes a [`Target`], which is made from an [`auth::Authorized`] and names the
 //!    object that was authorized.
@@ -44,7 +45,7 @@ mod stored;
 mod target;
 mod token;
 mod token_request;
-mod unreadable;
+mod damaged;
 mod validate;
 mod watch;
 mod write;
@@ -68,8 +69,8 @@ pub use merge::{FieldValidation, Patch};
 pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, WriteKind, WriteOptions};
 pub use plugin_writer::PluginWriter;
 pub use registry::{Config, CustomKind, CustomVersion, Error, Registry, Selection, specs};
-pub use stored::{Stored, StoredVersion, StoredVersions};
+pub use stored::{Stored, ReadableVersion, StoredVersions};
 pub use target::Target;
 pub use token_request::TokenIssuing;
-pub use unreadable::{UnreadableObjects, is_unreadable};
+pub use damaged::{UnreadableObjects, is_damaged};
 pub use watch::Watch;

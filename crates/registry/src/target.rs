@@ -3,7 +3,7 @@
 use crate::catalog::{Catalog, Served};
 use crate::commit::Run;
 use crate::stored::{InPlace, Stored};
-use crate::unreadable::Unreadable;
+use crate::damaged::Damaged;
 use auth::{Attributes, Authorized};
 use cache::Entry;
 use kinds::{Action, Subresource, WrittenPart};
@@ -153,7 +153,7 @@ impl<'a> Target<'a> {
     }
 
     /// 500 for an object whose stored bytes cannot be read.
-    pub(crate) fn unreadable(&self, unreadable: &Unreadable) -> Status {
+    pub(crate) fn unreadable(&self, unreadable: &Damaged) -> Status {
         unreadable.status(&self.key(Run::Dry))
     }
 

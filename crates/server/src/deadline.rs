@@ -17,7 +17,7 @@ static SUBRESOURCES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Refuses a `timeout` that is not a duration, on every path.
+/// Refuses a `timeout` that is not a duration, on every path but those of long-running requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeoutIsDuration;
 

@@ -2,7 +2,7 @@
 //! handler.
 //!
 //! Both are async functions of traits with static dispatch: a stack of layers costs no allocation. A handler
-//! returns an [`Error`]; only one layer turns that into a response.
+//! returns an [`Error`], which becomes a response in `Error::into_response`.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -47,13 +47,13 @@ tasks! {
     Signals = "signals", Live;
     /// Says that the server is ready, once: `keelson::run`.
     Announcement = "announcement", Ready;
-    /// Makes and keeps the objects of the system: `keelson::boot`.
+    /// Makes and keeps the objects of the system: `system`.
     Boot = "boot", Ready;
-    /// Keeps the defaults of flow control: `keelson::boot::flow_control`.
+    /// Keeps the defaults of flow control: `system::flow_control`.
     FlowControlDefaults = "flow-control-defaults", Ready;
-    /// Writes the conditions of flow schemas: `keelson::boot::flow_schemas`.
+    /// Writes the conditions of flow schemas: `system::flow_schemas`.
     FlowSchemas = "flow-schemas", Ready;
-    /// Writes the conditions of API services: `keelson::boot::api_services`.
+    /// Writes the conditions of API services: `system::api_services`.
     ApiServices = "api-services", Ready;
     /// Runs the controllers whenever this server leads: `controllers::Supervisor`.
     Controllers = "controllers", Ready;
@@ -65,13 +65,13 @@ tasks! {
     EventExpiry = "event-expiry", Ready;
     /// Renews the certificates of the server: `server::tls`.
     Certificates = "certificates", Ready;
-    /// Reads a configuration file again when it changes: `keelson::reload`.
+    /// Reads a configuration file again when it changes: `access::reload`.
     FileReload = "file-reload", Ready;
-    /// Puts the issuers of a changed authentication configuration to use: `keelson::oidc`.
+    /// Puts the issuers of a changed authentication configuration to use: `access::oidc`.
     IssuerReload = "issuer-reload", Ready;
     /// Asks an issuer of tokens for its discovery document, until it is there: `auth::oidc`.
     IssuerDiscovery = "issuer-discovery", Ready;
-    /// Gives backups at the control socket: `keelson::control`.
+    /// Gives backups at the control socket: `storage::control`.
     Control = "control", Ready;
     /// Logs when the store stops taking writes: `keelson::health`.
     StoreHealthLog = "store-health-log", Ready;

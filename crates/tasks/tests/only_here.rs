@@ -1,4 +1,4 @@
-//! Nothing but this crate starts tasks and threads, so that nothing runs unwatched.
+//! Nothing but this crate starts tasks and threads that nobody waits for, so that nothing runs unwatched.
 
 #![allow(clippy::unwrap_used, reason = "test code")]
 

@@ -297,7 +297,7 @@ impl View {
             Include::None => out.extend_from_slice(b"null"),
             Include::Object => match content {
                 Content::Other { ty, value } => json::encode(ty, value, out),
-                _ if self.is_canonical() => json::encode(&self.served.ty, tree, out),
+                _ if self.is_working_version() => json::encode(&self.served.ty, tree, out),
                 _ => {
                     let mut tree = tree.clone();
                     self.served.out_of_working_now(&mut tree);
