@@ -10,16 +10,12 @@ mod connect;
 pub use connect::{Backends, KubeletClient};
 mod decode;
 mod dispatch;
-pub(crate) use dispatch::warned;
 mod discovery;
 mod in_use;
-pub(crate) mod large;
 mod list_body;
-pub(crate) mod negotiate;
 mod openapi;
 mod represent;
 pub(crate) use represent::status_body;
-pub(crate) mod request_info;
 mod routes;
 #[cfg(test)]
 mod testing;
@@ -34,8 +30,8 @@ use crate::layers;
 use crate::unsent::Payer;
 use crate::{Error, Handler, Lifecycle, Request, Response};
 use discovery::Documents;
-use large::LargeWork;
-use request_info::{IncompletePath, RequestInfo};
+use crate::large::LargeWork;
+use crate::request_info::{IncompletePath, RequestInfo};
 
 /// The handler of the API.
 pub struct Api {

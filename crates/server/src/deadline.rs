@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::api::request_info::{IncompletePath, RequestInfo, Verb};
+use crate::request_info::{IncompletePath, RequestInfo, Verb};
 use crate::handler::{Handler, Layer};
 use crate::{Error, Query, Request, Response, Status};
 use kinds::Verb as KindVerb;

@@ -37,7 +37,7 @@ use registry::{Backend, ConnectOptions, Location, Target, Warnings};
 use streams::websocket;
 
 use super::Api;
-use super::request_info::RequestInfo;
+use crate::request_info::RequestInfo;
 use crate::{Body, Details, Error, Request, RequestBody, Response, Status};
 
 /// How long a backend may take to agree to an upgrade, from the opening of its connection on.

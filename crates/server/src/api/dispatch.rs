@@ -16,18 +16,18 @@ use registry::{
 use tokio::time::{Instant, timeout_at};
 
 use super::compress::Coding;
-use super::large::{self, LARGE};
-use super::negotiate::{
+use crate::large::{self, LARGE};
+use crate::layers;
+use crate::negotiate::{
     self, AllowedTransforms, BodyFormat, ClientPreferences, Negotiator, PatchType, TransformKind,
 };
 use super::represent::{Converted, Include, View};
-use super::request_info::{self, Prefix, RequestInfo, Verb};
+use crate::request_info::{self, Prefix, RequestInfo, Verb};
 use super::{Api, decode, list_body, routes, watch_body};
 use crate::sending::{Pins, SendBy};
 use crate::unsent::Payer;
 use crate::{Body, Error, Query, Request, Response, Status, body, deadline};
 
-const WARNING: HeaderName = HeaderName::from_static("warning");
 
 /// A routed and authorized request: the arguments of its verb.
 struct VerbRequest<'a> {
@@ -106,7 +106,7 @@ impl Api {
         if let Some(timeout) = timeout.filter(|timeout| *timeout < self.config.request_timeout) {
             response.extensions_mut().insert(SendBy::request(received, timeout));
         }
-        Ok(warned(response, &warnings.take()))
+        Ok(layers::warned(response, &warnings.take()))
     }
 
     /// The proof that a user may make a request.
@@ -117,10 +117,7 @@ impl Api {
         uri: &http::Uri,
     ) -> Result<Authorized, Error> {
         let authorizer = &self.registry.config().authorizer;
-        authorizer.authorize(caller, info.attributes()).await.map_err(|denied| match denied {
-            Denied::Forbidden(status) => status.into(),
-            Denied::Failed(why) => Error::internal(uri, why),
-        })
+        authorizer.authorize(caller, info.attributes()).await.map_err(|denied| Error::denied(uri, denied))
     }
 
     /// Answers a resource request whose route exists.
@@ -426,18 +423,6 @@ fn check_named(target: &Target<'_>) -> Result<(), Status> {
         "" => Err(Status::bad_request("name must be provided")),
         _ => Ok(()),
     }
-}
-
-/// Adds a header for each warning, in quotes; within them, quotes and backslashes are escaped and nothing
-/// else.
-pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {
-    for warning in warnings {
-        let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
-            response.headers_mut().append(WARNING, value);
-        }
-    }
-    response
 }
 
 /// The type that the body of a write must have.

@@ -31,8 +31,8 @@ use store::Revision;
 use tasks::BoxFuture;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
-use super::large::{LARGE, LargeWork, Permit};
-use super::negotiate::{Format, Transform, TransformKind};
+use crate::large::{LARGE, LargeWork, Permit};
+use crate::negotiate::{Format, Transform, TransformKind};
 use super::represent::form::LongForm;
 use super::represent::{View, table};
 use crate::body::StreamError;

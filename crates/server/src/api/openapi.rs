@@ -23,7 +23,7 @@ use registry::Catalog;
 
 use super::discovery::DocumentForm;
 use super::in_use::InUse;
-use super::negotiate::{self, JSON};
+use crate::negotiate::{self, JSON};
 use super::{Api, discovery};
 use crate::{Body, Error, Request, Response, date};
 

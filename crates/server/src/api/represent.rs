@@ -29,8 +29,8 @@ use registry::{Content, Served};
 use schema::{Limits, Ref, Shape, Status, Type, builtin, cbor, json, protobuf, yaml};
 
 use super::decode::go_name;
-use super::large::{LARGE, LargeWork};
-use super::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
+use crate::large::{LARGE, LargeWork};
+use crate::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::Query;
 use crate::unsent::Payer;
 use encodings::CachedEncoding;

@@ -11,8 +11,8 @@ use http::Method;
 use kinds::{Subresource, SubresourceBody, Traffic, Verb as KindVerb};
 use registry::{Catalog, Served};
 
-use super::negotiate::route::Produces;
-use super::request_info::{Prefix, RequestInfo, Verb};
+use crate::negotiate::route::Produces;
+use crate::request_info::{Prefix, RequestInfo, Verb};
 use crate::{Error, Status};
 
 /// The route of a resource request.
@@ -156,7 +156,7 @@ fn has_method(verb: KindVerb, method: &Method) -> bool {
 mod tests {
     use super::*;
     use crate::Query;
-    use crate::api::negotiate::ErrorFormat;
+    use crate::negotiate::ErrorFormat;
     use crate::api::testing::Fixture;
 
     async fn code(method: Method, path: &str) -> u16 {

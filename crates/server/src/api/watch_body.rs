@@ -30,7 +30,7 @@ use schema::Status;
 use tokio::time::Instant;
 
 use super::compress;
-use super::large::LARGE;
+use crate::large::LARGE;
 use super::represent::View;
 use crate::body::StreamError;
 use crate::poll_when_woken::PollWhenWoken;
@@ -56,7 +56,7 @@ pub(crate) struct EndConditions {
 }
 
 /// The response to a watch. Format and media type must come from
-/// [`Accept::stream`](super::negotiate::Accept::stream).
+/// [`Accept::stream`](crate::negotiate::Accept::stream).
 pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until: EndConditions) -> Response {
     let send_by = SendBy(Instant::now() + until.timeout + GRACE);
     let slot = Arc::new(Slot::default());

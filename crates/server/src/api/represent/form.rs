@@ -15,7 +15,7 @@ use tasks::BoxFuture;
 
 use super::View;
 use crate::api::compress::{self, Coding, Compressor, THRESHOLD};
-use crate::api::large::{LargeWork, Permit};
+use crate::large::{LargeWork, Permit};
 use crate::body::StreamError;
 use crate::unsent::Charge;
 use crate::{Body, Response};

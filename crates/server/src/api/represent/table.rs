@@ -13,7 +13,7 @@ use schema::{Shape, Status, json};
 
 use super::encodings::CachedEncoding;
 use super::{Include, View, metadata_of, object_meta, partial_head};
-use crate::api::negotiate::MetaVersion;
+use crate::negotiate::MetaVersion;
 
 /// Whether a table has headings: the first event of a watch has them, the others do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::negotiate::ErrorFormat;
+use crate::negotiate::ErrorFormat;
 use crate::api::testing::{Fixture, NOW, PARTIAL, PARTIAL_LIST, TABLE, text};
 use cache::Encoding;
 use std::collections::HashMap;

@@ -11,8 +11,8 @@ use schema::{Status, builtin, cbor};
 use std::sync::Arc;
 use store::Revision;
 
-use crate::api::large::LargeWork;
-use crate::api::negotiate::{Format, MetaVersion, Transform, TransformKind};
+use crate::large::LargeWork;
+use crate::negotiate::{Format, MetaVersion, Transform, TransformKind};
 use crate::api::represent::encodings::{self, CachedEncoding};
 use crate::api::represent::form::Form;
 use crate::api::represent::table::Headings;
