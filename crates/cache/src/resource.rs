@@ -150,6 +150,16 @@ impl Resource {
         }
     }
 
+    /// The newest revision that all types of the same store can serve.
+    pub fn revision(&self) -> Revision {
+        self.core.progress.revision()
+    }
+
+    /// Whether both types are in one store, so that the revisions of their objects can be compared.
+    pub fn shares_store_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
+    }
+
     /// What the cache knows of the type.
     pub fn spec(&self) -> &Arc<Spec> {
         &self.spec

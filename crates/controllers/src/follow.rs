@@ -52,7 +52,7 @@ async fn watch(
     resource: &Arc<Resource>,
     act: &Mutex<impl FnMut() + Send>,
 ) -> Result<(), Error> {
-    let mut watcher = resource.watch(WatchOptions::new(Start::After(cache.revision()))).await?;
+    let mut watcher = resource.watch(WatchOptions::new(Start::After(resource.revision()))).await?;
     loop {
         act.lock().unwrap_or_else(PoisonError::into_inner)();
         watcher.next().await?;
