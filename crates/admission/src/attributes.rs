@@ -4,8 +4,8 @@ use crate::Warnings;
 use crate::chain::Passes;
 use auth::User;
 use kinds::ResourceType;
-use object::{Map, Value, excerpt, semantic};
-use schema::{GroupVersionKind, Status};
+use object::{Map, Value, excerpt};
+use schema::{GroupVersionKind, Status, Type, semantic};
 use std::sync::Arc;
 use tasks::BoxFuture;
 use tokio::time::Instant;
@@ -136,18 +136,17 @@ impl Attributes<'_> {
     }
 }
 
-/// Whether two states differ at most in what garbage collection changes: owners and finalizers.
-pub fn differ_in_ownership_only(new: &Map, old: &Map) -> bool {
+/// Whether two states of an object of a type differ at most in what garbage collection changes: owners and
+/// finalizers.
+pub fn differ_in_ownership_only(ty: &Type, new: &Map, old: &Map) -> bool {
     const OWNERSHIP: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
-    let metadata = |object: &Map| {
-        let mut metadata = object.get("metadata").and_then(Value::as_map).cloned().unwrap_or_default();
-        metadata.retain(|key, _| !OWNERSHIP.contains(&key.as_str()));
-        Value::from(metadata)
+    let without_ownership = |object: &Map| {
+        let mut object = object.clone();
+        object.retain(|key, _| !matches!(key.as_str(), "kind" | "apiVersion"));
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_map_mut) {
+            metadata.retain(|key, _| !OWNERSHIP.contains(&key.as_str()));
+        }
+        object
     };
-    let rest = |object: &Map| {
-        let mut rest = object.clone();
-        rest.retain(|key, _| !matches!(key.as_str(), "kind" | "apiVersion" | "metadata"));
-        Value::from(rest)
-    };
-    semantic::equal(&metadata(new), &metadata(old)) && semantic::equal(&rest(new), &rest(old))
+    semantic::equal_maps(ty, &without_ownership(new), &without_ownership(old))
 }

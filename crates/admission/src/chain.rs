@@ -137,13 +137,16 @@ impl Drop for Reservation {
 /// The proof that a write has passed admission, with everything that was reserved for it, and the work that
 /// follows its commit.
 #[must_use]
-#[derive(Default)]
 pub struct Admitted {
     reservations: Vec<Reservation>,
     after_commit: Option<BoxFuture<'static, ()>>,
 }
 
 impl Admitted {
+    fn new() -> Self {
+        Self { reservations: Vec::new(), after_commit: None }
+    }
+
     /// Adds what a kind reserved.
     pub fn reserve(&mut self, reservation: Reservation) {
         self.reservations.push(reservation);
@@ -155,9 +158,9 @@ impl Admitted {
         self.after_commit = Some(work);
     }
 
-    /// Two proofs for a write that takes two commits; what was reserved belongs to the second.
-    pub fn split(self) -> (Self, Self) {
-        (Self::default(), self)
+    /// A proof without reservations, for one attempt or the first of two commits of this write.
+    pub fn for_attempt(&self) -> Self {
+        Self::new()
     }
 
     /// Whether the outcome of the write matters: for a reservation, or for work that follows the commit.
@@ -260,7 +263,7 @@ impl Chain {
         attributes: &Attributes<'_>,
         object: Option<&Value>,
     ) -> Result<Admitted, Status> {
-        let mut admitted = Admitted::default();
+        let mut admitted = Admitted::new();
         for plugin in self.handling(attributes.operation) {
             let outcome = match plugin.validate(attributes, object) {
                 Deferred::Now(outcome) => outcome,
@@ -293,14 +296,14 @@ mod tests {
             let released = released.clone();
             Reservation::new(move || released.store(true, Ordering::Relaxed))
         };
-        let mut admitted = Admitted::default();
+        let mut admitted = Admitted::new();
         admitted.reserve(reserve());
         admitted.reserve(release());
         assert!(admitted.needs_outcome());
         admitted.committed().await;
         assert_eq!(*told.lock().unwrap(), [Settled::Committed]);
         assert!(!released.load(Ordering::Relaxed));
-        drop(Admitted { reservations: vec![reserve(), release()], ..Admitted::default() });
+        drop(Admitted { reservations: vec![reserve(), release()], ..Admitted::new() });
         assert_eq!(*told.lock().unwrap(), [Settled::Committed, Settled::Abandoned]);
         assert!(released.load(Ordering::Relaxed));
     }
@@ -310,7 +313,7 @@ mod tests {
         let done = Arc::new(AtomicBool::new(false));
         let admitted = || {
             let done = done.clone();
-            let mut admitted = Admitted::default();
+            let mut admitted = Admitted::new();
             admitted.after_commit(Box::pin(async move { done.store(true, Ordering::Relaxed) }));
             assert!(admitted.needs_outcome());
             admitted
@@ -335,7 +338,7 @@ mod tests {
                 }))
             })
         };
-        Admitted { reservations: vec![reserve()], ..Admitted::default() }.committed().await;
+        Admitted { reservations: vec![reserve()], ..Admitted::new() }.committed().await;
         reserve().abandon().await;
         assert_eq!(*done.lock().unwrap(), [Settled::Committed, Settled::Abandoned]);
         drop(reserve());

@@ -149,10 +149,10 @@ impl<'a> Write<'a> {
 
     fn tree(&self, resource: &ResourceType, text: Option<&str>) -> Option<Value> {
         let ty = match resource.subresource(self.subresource).map(|subresource| &subresource.body) {
-            Some(kinds::BodyType::Kind(ty)) => ty,
-            _ => &resource.ty,
+            Some(kinds::SubresourceBody::Kind(ty)) => schema::Ref::Static(ty()),
+            _ => resource.ty.clone(),
         };
-        text.map(|text| json::decode(ty, text.as_bytes(), &Limits::REQUEST).unwrap().value)
+        text.map(|text| json::decode(&ty, text.as_bytes(), &Limits::REQUEST).unwrap().value)
     }
 
     fn attributes<'b>(

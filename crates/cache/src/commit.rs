@@ -81,7 +81,7 @@ impl Change {
     /// Makes the change conditional: there is no such object, or its bytes are damaged and the change
     /// replaces them.
     #[must_use]
-    pub fn create_only(mut self) -> Self {
+    pub fn create_or_replace_damaged(mut self) -> Self {
         self.expect = Expect::Absent;
         self
     }

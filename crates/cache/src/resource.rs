@@ -76,8 +76,10 @@ pub struct Resource {
     state: ShardedLock<State>,
     snapshots: Snapshots,
     watcher_index: WatcherIndex,
-    /// The era that its state belongs to. Both change under the lock of the state.
+    /// The lineage of the store that the state belongs to. Changes under the lock of the state.
     lineage: AtomicU64,
+    /// How often the log was begun anew. With the lineage it is the [`Era`]. Changes under the lock of the
+    /// state.
     openings: AtomicU64,
     /// While the type lags: the revision up to which it is complete; otherwise the largest number.
     complete_to: AtomicU64,
@@ -146,6 +148,16 @@ impl Resource {
             removed: AtomicBool::new(false),
             core,
         }
+    }
+
+    /// The newest revision that all types of the same store can serve.
+    pub fn revision(&self) -> Revision {
+        self.core.progress.revision()
+    }
+
+    /// Whether both types are in one store, so that the revisions of their objects can be compared.
+    pub fn shares_store_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
     }
 
     /// What the cache knows of the type.

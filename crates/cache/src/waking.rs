@@ -30,7 +30,7 @@ impl Waking {
 
     /// Queues the watchers of a type to be woken. To be called after the changes of the type are announced.
     pub(crate) fn wake(&self, resource: Arc<Resource>) {
-        if resource.watcher_index().announced()
+        if resource.watcher_index().schedule_waking()
             && let Err(refused) = self.queue.send(resource)
         {
             refused.0.watcher_index().wake();

@@ -168,8 +168,8 @@ pub enum Item<'a> {
     },
 }
 
-/// Some items in their order; never empty. It holds the pieces of the log that they lie in, and one item
-/// alone, which is the rule, takes no allocation.
+/// Some items in their order; never delivered empty. A batch holds the pieces of the log that its items lie
+/// in; a single item, the common case, takes no allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     items: Few<Held>,

@@ -354,7 +354,7 @@ async fn a_conflict_carries_the_current_entry(backing: Backing) {
     f.put(pod("n", "a")).await;
     let change = || pod("n", "a").change(&f.pods);
     let refused = [
-        change().create_only(),
+        change().create_or_replace_damaged(),
         change().expect_revision(Revision(1)),
         Change::delete(&f.pods, "n", "a").expect_revision(Revision(1)),
     ];

@@ -474,10 +474,11 @@ async fn a_create_takes_the_place_of_a_value_that_cannot_be_read() {
     *unreliable.damaged.lock().unwrap() = Some(Key::try_from("pods/n/b").unwrap());
     let cache = Cache::open(unreliable, [pods()], CacheOptions::default()).await.unwrap();
     let pods = cache.resource("pods").unwrap();
-    cache.commit(pod("n", "b").change(&pods).create_only()).await.unwrap();
+    cache.commit(pod("n", "b").change(&pods).create_or_replace_damaged()).await.unwrap();
     assert_eq!(texts(pods.list(Query::default()).await.unwrap()), ["n/a@1", "n/b@3"]);
     for name in ["a", "b"] {
-        let exists = cache.commit(pod("n", name).change(&pods).create_only()).await.unwrap_err();
+        let exists =
+            cache.commit(pod("n", name).change(&pods).create_or_replace_damaged()).await.unwrap_err();
         assert!(matches!(exists, Error::Conflict(_)), "{exists:?}");
     }
 }

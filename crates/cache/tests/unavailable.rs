@@ -112,7 +112,7 @@ async fn an_object_that_cannot_be_decrypted_is_not_replaced_and_comes_back() {
     assert!(f.secrets.check_available().is_err() && f.maps.check_available().is_ok());
 
     // It exists: a create is a conflict, with or without its state.
-    let created = f.cache.commit(f.put("a").create_only()).await;
+    let created = f.cache.commit(f.put("a").create_or_replace_damaged()).await;
     assert!(matches!(created, Err(Error::Conflict(_))), "{created:?}");
 
     let mut cursor = Cursor::new(f.secrets.clone());

@@ -4,7 +4,7 @@
 //! Every change of a cluster role leads to one look at all that aggregate. Their rules are applied under the
 //! name of the controller, and only if they are different.
 
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::objects::{decode, mentions};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
@@ -31,7 +31,7 @@ const NAME: &str = "clusterrole-aggregation-controller";
 async fn run(context: Context) {
     let Some(roles) = context.resource("clusterroles.rbac.authorization.k8s.io") else { return };
     let queue = Arc::new(Queue::default());
-    let _roles = follow(context.cache(), roles.clone(), From::State, {
+    let _roles = follow(roles.clone(), StartFrom::State, {
         let queue = queue.clone();
         move |_| queue.add(())
     });

@@ -6,7 +6,7 @@
 //! with the secret part of the token: a JWS by HS256 without its content. A signature that matches comes from
 //! a holder of the token.
 
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::objects::{decode, unless_changed};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::token_cleaner::remaining;
@@ -57,8 +57,8 @@ async fn run(context: Context) {
             }
         }
     };
-    let _secrets = follow(context.cache(), secrets.clone(), From::State, look_at(is_token));
-    let _maps = follow(context.cache(), maps.clone(), From::State, look_at(is_signed));
+    let _secrets = follow(secrets.clone(), StartFrom::State, look_at(is_token));
+    let _maps = follow(maps.clone(), StartFrom::State, look_at(is_signed));
     let signer = Signer { client: context.client.clone(), secrets, maps };
     queue.work(&context, 1, Arc::new(signer)).await;
 }

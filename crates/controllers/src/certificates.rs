@@ -7,7 +7,7 @@ mod recognize;
 pub(crate) mod signer;
 
 use crate::Context;
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::queue::{Queue, Reconcile};
 use cache::{Entry, Resource, Update};
 use kinds::map_at;
@@ -43,7 +43,7 @@ pub trait CertificateAuthority: Send + Sync {
 /// Works off the requests there are, and those that change.
 async fn work(context: &Context, requests: Arc<Resource>, worker: impl Reconcile<Key = Text>) {
     let queue: Arc<Queue<Text>> = Arc::default();
-    let _requests = follow(context.cache(), requests, From::State, {
+    let _requests = follow(requests, StartFrom::State, {
         let queue = queue.clone();
         move |update| {
             if let Update::Change { after: Some(request), .. } = update {

@@ -4,7 +4,7 @@
 //! Which pods use a claim is asked only while claims are being deleted: then the pods of their namespace are
 //! looked through, once for all of its claims. What is kept is the number of such claims in each namespace.
 
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::objects::{add_finalizer, mentions, remove_finalizer};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
@@ -53,7 +53,7 @@ async fn run(context: Context) {
     };
     let queue: Arc<Queue<Item>> = Arc::default();
     let deleted = Arc::new(Deleted::default());
-    let _claims = follow(context.cache(), claims.clone(), From::State, {
+    let _claims = follow(claims.clone(), StartFrom::State, {
         let (queue, deleted) = (queue.clone(), deleted.clone());
         move |update| match update {
             Update::Reset => deleted.lock().clear(),
@@ -65,7 +65,7 @@ async fn run(context: Context) {
             }
         }
     });
-    let _pods = follow(context.cache(), pods.clone(), From::Now, {
+    let _pods = follow(pods.clone(), StartFrom::Now, {
         let (queue, deleted) = (queue.clone(), deleted.clone());
         move |update| match update {
             Update::Reset => queue.extend(deleted.lock().keys().cloned().map(Item::Release)),

@@ -1,13 +1,13 @@
 //! The changes of a resource type, as they happen.
 
 use cache::watch::{Start, WatchOptions, resubscribe_after};
-use cache::{Cache, Cursor, Error, Resource, Update};
+use cache::{Cursor, Error, Resource, Update};
 use std::sync::{Arc, Mutex, PoisonError};
 use tasks::{Ended, Name, Task};
 
 /// Where a follower starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum StartFrom {
     /// With a reset and all objects.
     State,
     /// With the next change; a reset comes when changes were lost.
@@ -17,42 +17,33 @@ pub(crate) enum From {
 /// Reports the changes of a type until it is gone, the cache is closed, or the task is dropped. Where it
 /// starts is settled before this returns. After a report that panicked, a reset and all objects are reported.
 pub(crate) fn follow(
-    cache: &Arc<Cache>,
     resource: Arc<Resource>,
-    from: From,
+    from: StartFrom,
     mut report: impl FnMut(Update<'_>) + Send + 'static,
 ) -> Task {
     let mut cursor = Cursor::new(resource.clone());
-    if from == From::Now {
+    if from == StartFrom::Now {
         cursor.advance(|_| {});
     }
-    on_change(cache, resource, move || cursor.advance(&mut report))
+    on_change(resource, move || cursor.advance(&mut report))
 }
 
 /// Calls a function now and whenever a type has changed, until it is gone, the cache is closed, or the task
 /// is dropped. A function that panicked is called again after a pause.
-pub(crate) fn on_change(
-    cache: &Arc<Cache>,
-    resource: Arc<Resource>,
-    act: impl FnMut() + Send + 'static,
-) -> Task {
-    let (cache, act) = (cache.clone(), Arc::new(Mutex::new(act)));
+pub(crate) fn on_change(resource: Arc<Resource>, act: impl FnMut() + Send + 'static) -> Task {
+    let act = Arc::new(Mutex::new(act));
     tasks::spawn(Name::ControllerFollow, move || {
-        let (cache, resource, act) = (cache.clone(), resource.clone(), act.clone());
+        let (resource, act) = (resource.clone(), act.clone());
         async move {
             let what = resource.spec().prefix();
-            while resubscribe_after(what, watch(&cache, &resource, &act).await).await {}
+            while resubscribe_after(what, watch(&resource, &act).await).await {}
             Ended::Done
         }
     })
 }
 
-async fn watch(
-    cache: &Cache,
-    resource: &Arc<Resource>,
-    act: &Mutex<impl FnMut() + Send>,
-) -> Result<(), Error> {
-    let mut watcher = resource.watch(WatchOptions::new(Start::After(cache.revision()))).await?;
+async fn watch(resource: &Arc<Resource>, act: &Mutex<impl FnMut() + Send>) -> Result<(), Error> {
+    let mut watcher = resource.watch(WatchOptions::new(Start::After(resource.revision()))).await?;
     loop {
         act.lock().unwrap_or_else(PoisonError::into_inner)();
         watcher.next().await?;
@@ -70,7 +61,7 @@ mod tests {
         let namespaces = fixture.cache.resource("namespaces").unwrap();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let mut is_well = false;
-        let task = follow(&fixture.cache, namespaces, From::Now, {
+        let task = follow(namespaces, StartFrom::Now, {
             let seen = seen.clone();
             move |update| match update {
                 Update::Reset => seen.lock().unwrap().clear(),

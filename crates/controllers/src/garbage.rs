@@ -86,7 +86,7 @@ impl Collector {
             self.graph().add(&prefix, served, resource.clone());
             let (collector, changed) = (self.clone(), prefix.clone());
             let advance = move || collector.graph().advance(&changed);
-            followers.insert(prefix, on_change(self.client.registry().cache(), resource, advance));
+            followers.insert(prefix, on_change(resource, advance));
         }
         self.graph().retry_unresolved();
     }

@@ -287,8 +287,8 @@ impl Election {
     async fn changed(&self) -> Option<Watcher> {
         let cache = self.client.registry().cache();
         let filter = Filter { name: Some(NAME.to_owned()), ..Filter::namespace(NAMESPACE) };
-        let request = WatchOptions::new(Start::After(cache.revision())).filter(filter);
-        cache.resource(PREFIX)?.watch(request).await.ok()
+        let leases = cache.resource(PREFIX)?;
+        leases.watch(WatchOptions::new(Start::After(leases.revision())).filter(filter)).await.ok()
     }
 
     async fn record(&self, what: &str) {

@@ -1,25 +1,25 @@
 //! The controller `namespace-controller`: empties a namespace that is being deleted, and removes its
 //! finalizer in the end.
 //!
-//! A look at a namespace deletes the objects of all types in it, those that are not needed to end pods
-//! properly only when its pods are gone ([`content`]), says in its conditions what is left and why
-//! ([`conditions`]), and when nothing is left, removes the finalizer `kubernetes`. While something is left, a
-//! task waits until it is gone, and the next look follows at once; without that, a look follows some time
-//! later.
+//! A reconciliation deletes the objects of all types in the namespace, pods first and all others when no pod
+//! is left ([`content`]), writes what is left and why to the conditions ([`conditions`]), and when nothing is
+//! left, removes the finalizer `kubernetes`: the write pipeline then removes the namespace itself. While
+//! something is left, a task waits until it is gone and makes the namespace due; in any case it is due again
+//! some time later.
 //!
-//! 1. A look is about one namespace by its uid. A namespace that was made again under the same name is not
-//!    touched: writes carry the resource version that was read, and objects are deleted only while the
-//!    namespace is the same.
+//! 1. A reconciliation is about one namespace by its uid. A namespace that was made again under the same
+//!    name is not touched: writes carry the resource version that was read, and objects are deleted only
+//!    while the namespace is the same.
 //! 2. A write that was admitted before the namespace was marked can be committed after its end. Those objects
-//!    are found by a look after the time that a request can take: they are older than the namespace that is
-//!    there, if one is.
+//!    are found by a reconciliation after the time that a request can take: they are older than the namespace
+//!    that is there, if one is.
 
 mod conditions;
 mod content;
 #[cfg(test)]
 mod tests;
 
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use cache::watch::{Start, WatchOptions};
@@ -53,7 +53,7 @@ const STRAGGLERS: Duration = Duration::from_secs(65);
 async fn run(context: Context) {
     let Some(namespaces) = context.resource("namespaces") else { return };
     let queue: Arc<Queue<Text>> = Arc::default();
-    let _namespaces = follow(context.cache(), namespaces.clone(), From::State, {
+    let _namespaces = follow(namespaces.clone(), StartFrom::State, {
         let queue = queue.clone();
         move |update| {
             let Update::Change { before, after } = update else { return };
@@ -97,6 +97,7 @@ impl Reconcile for Namespaces {
                 Err(error) if error.reason == Reason::NotFound => Ok(None),
                 outcome => outcome,
             },
+            // Objects of an earlier namespace of this name, which were committed after its end.
             found => self.content.delete_before(name, found.as_deref()).await.map(|()| None),
         }
     }

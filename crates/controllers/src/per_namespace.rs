@@ -1,7 +1,7 @@
 //! Which namespaces to look at, for a controller that gives each of them an object of one name.
 
 use crate::Context;
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::queue::Queue;
 use cache::{Cursor, Resource, Update};
 use object::Text;
@@ -21,7 +21,7 @@ impl Namespaces {
     pub(crate) fn of(context: &Context, objects: &Arc<Resource>, name: &'static str) -> Option<Self> {
         let all = context.resource("namespaces")?;
         let queue: Arc<Queue<Text>> = Arc::default();
-        let of_namespaces = follow(context.cache(), all.clone(), From::State, {
+        let of_namespaces = follow(all.clone(), StartFrom::State, {
             let queue = queue.clone();
             move |update| {
                 if let Update::Change { before: None, after: Some(namespace) } = update {
@@ -29,7 +29,7 @@ impl Namespaces {
                 }
             }
         });
-        let of_objects = follow(context.cache(), objects.clone(), From::Now, {
+        let of_objects = follow(objects.clone(), StartFrom::Now, {
             let (queue, all) = (queue.clone(), all.clone());
             move |update| match update {
                 Update::Reset => add_all(&queue, &all),

@@ -7,7 +7,7 @@
 //! up. Between those it sleeps.
 
 use crate::context::FIELD_MANAGER;
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use admission::plugins::Quotas;
@@ -52,7 +52,7 @@ async fn run(context: Context) {
     let redefined: IsDue =
         |_, before, after| Quotas::is_redefined(before.map(|entry| &**entry), after.map(|entry| &**entry));
     // What was before is counted after this.
-    let _quotas = follow(context.cache(), resource, From::Now, worker.report(redefined));
+    let _quotas = follow(resource, StartFrom::Now, worker.report(redefined));
     let _abandoned = follow_abandoned(&quotas, &worker.queue);
     worker.follow_counted();
     add_all(&worker.queue, &quotas);
@@ -116,7 +116,7 @@ impl QuotaStatus {
             if !types.contains_key(&prefix)
                 && let Some(resource) = self.cache.resource(&prefix)
             {
-                types.insert(prefix, follow(&self.cache, resource, From::Now, self.report(replenished)));
+                types.insert(prefix, follow(resource, StartFrom::Now, self.report(replenished)));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The controller `service-cidr-controller`: a ServiceCIDR stays while services have addresses that only it
 //! covers, by a finalizer, and says whether it is ready.
 
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::objects::time_left;
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller, EventType, Recorder, Subject};
@@ -43,7 +43,7 @@ async fn run(context: Context) {
     };
     let queue: Arc<Queue<Text>> = Arc::default();
     let deleted = Arc::new(Deleted::default());
-    let _addresses = follow(context.cache(), addresses.clone(), From::Now, {
+    let _addresses = follow(addresses.clone(), StartFrom::Now, {
         let (queue, deleted) = (queue.clone(), deleted.clone());
         move |update| match update {
             Update::Reset => queue.extend(deleted.names()),
@@ -56,7 +56,7 @@ async fn run(context: Context) {
             Update::Change { .. } => {}
         }
     });
-    let _cidrs = follow(context.cache(), cidrs.clone(), From::State, {
+    let _cidrs = follow(cidrs.clone(), StartFrom::State, {
         let queue = queue.clone();
         move |update| match update {
             Update::Reset => deleted.lock().clear(),

@@ -83,7 +83,7 @@ pub async fn run(cache: Arc<Cache>, services: Services, before: Revision, client
         addresses: Cursor::new(addresses),
         due: HashMap::new(),
     };
-    while watch::resubscribe_after("services and their addresses", repair.follow(&cache).await).await {}
+    while watch::resubscribe_after("services and their addresses", repair.follow().await).await {}
 }
 
 /// What is looked at.
@@ -109,9 +109,9 @@ struct Repair {
 
 impl Repair {
     /// Repairs, until changes cannot be followed from where they were.
-    async fn follow(&mut self, cache: &Cache) -> Result<(), cache::Error> {
+    async fn follow(&mut self) -> Result<(), cache::Error> {
         let watch = async |resource: &Arc<Resource>| {
-            resource.watch(WatchOptions::new(Start::After(cache.revision()))).await
+            resource.watch(WatchOptions::new(Start::After(resource.revision()))).await
         };
         let mut objects = watch(self.objects.resource()).await?;
         let mut addresses = watch(self.addresses.resource()).await?;

@@ -1,7 +1,7 @@
 //! The controller `token-cleaner-controller`: removes bootstrap tokens that have expired.
 
 use crate::bootstrap_signer::is_token;
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::objects::unless_changed;
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 async fn run(context: Context) {
     let Some(secrets) = context.resource("secrets") else { return };
     let queue: Arc<Queue<Text>> = Arc::default();
-    let _secrets = follow(context.cache(), secrets.clone(), From::State, {
+    let _secrets = follow(secrets.clone(), StartFrom::State, {
         let queue = queue.clone();
         move |update| {
             if let Update::Change { after: Some(secret), .. } = update

@@ -7,7 +7,7 @@
 //! manager.
 
 use crate::context::FIELD_MANAGER;
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::objects::{annotate, annotation, decode, unless_changed};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Authority, Context, Controller};
@@ -41,7 +41,7 @@ async fn run(context: Context) {
         return;
     };
     let queue: Arc<Queue<Key>> = Arc::default();
-    let _secrets = follow(context.cache(), secrets.clone(), From::State, {
+    let _secrets = follow(secrets.clone(), StartFrom::State, {
         let queue = queue.clone();
         move |update| {
             let Update::Change { before, after } = update else { return };
@@ -52,7 +52,7 @@ async fn run(context: Context) {
             }
         }
     });
-    let _accounts = follow(context.cache(), accounts.clone(), From::Now, {
+    let _accounts = follow(accounts.clone(), StartFrom::Now, {
         let (queue, secrets) = (queue.clone(), secrets.clone());
         move |update| match update {
             Update::Reset => add_all(&queue, &secrets),

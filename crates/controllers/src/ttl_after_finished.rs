@@ -1,7 +1,7 @@
 //! The controller `ttl-after-finished-controller`: deletes jobs some time after they finished, if they say
 //! after how long.
 
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::objects::time_left;
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
@@ -39,7 +39,7 @@ type Key = (Text, Text);
 async fn run(context: Context) {
     let Some(jobs) = context.resource("jobs.batch") else { return };
     let queue: Arc<Queue<Key>> = Arc::default();
-    let _jobs = follow(context.cache(), jobs, From::State, {
+    let _jobs = follow(jobs, StartFrom::State, {
         let queue = queue.clone();
         move |update| {
             if let Update::Change { after: Some(job), .. } = update

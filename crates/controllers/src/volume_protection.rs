@@ -1,7 +1,7 @@
 //! The controller `persistentvolume-protection-controller`: a volume that is bound to a claim stays until it
 //! is not, by a finalizer.
 
-use crate::follow::{From, follow};
+use crate::follow::{StartFrom, follow};
 use crate::objects::{add_finalizer, remove_finalizer};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
@@ -34,7 +34,7 @@ static PART: LazyLock<Ref<Type>> = LazyLock::new(|| {
 async fn run(context: Context) {
     let Some(volumes) = context.resource("persistentvolumes") else { return };
     let queue: Arc<Queue<Text>> = Arc::default();
-    let _volumes = follow(context.cache(), volumes, From::State, {
+    let _volumes = follow(volumes, StartFrom::State, {
         let queue = queue.clone();
         move |update| {
             if let Update::Change { after: Some(volume), .. } = update

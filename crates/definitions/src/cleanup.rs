@@ -149,7 +149,7 @@ async fn delete_instances(
     let unconfirmed = |why: &dyn std::fmt::Display| {
         failed("InstanceDeletionCheck", "could not confirm zero CustomResources remaining", why)
     };
-    match timeout(PATIENCE, emptied(client, &resource)).await {
+    match timeout(PATIENCE, emptied(&resource)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(unconfirmed(&registry::status(error).message)),
         Err(_) => Err(unconfirmed(&"context deadline exceeded")),
@@ -157,9 +157,9 @@ async fn delete_instances(
 }
 
 /// Ends when a type has no objects.
-async fn emptied(client: &Client, resource: &Arc<Resource>) -> Result<(), cache::Error> {
+async fn emptied(resource: &Arc<Resource>) -> Result<(), cache::Error> {
     loop {
-        let start = Start::After(client.registry().cache().revision());
+        let start = Start::After(resource.revision());
         let mut watcher = resource.watch(WatchOptions::new(start)).await?;
         while !resource.is_empty() {
             match watcher.next().await {

@@ -189,7 +189,7 @@ impl Definitions {
 
     /// Reconciles definitions, until their changes can no longer be followed.
     async fn follow(&mut self) -> Result<(), cache::Error> {
-        let start = Start::After(self.registry.cache().revision());
+        let start = Start::After(self.sources.definitions.revision());
         let mut watcher = self.sources.definitions.watch(WatchOptions::new(start)).await?;
         loop {
             self.advance();

@@ -6,8 +6,8 @@ use crate::conversion;
 use crate::definition::read_schema;
 use cache::Resource;
 use kinds::{
-    BodyType, CustomStrategy, Generation, ResourceType, ScaleFields, Scope, SelectableField, Subresource,
-    SubresourceAction, SubresourceType, object_meta, preferred_first,
+    Action, CustomStrategy, Generation, ResourceType, ScalePaths, Scope, SelectableField, Subresource,
+    object_meta, preferred_first,
 };
 use object::json_path::JsonPath;
 use object::path::Element;
@@ -21,6 +21,7 @@ use schema::views::apiextensions::v1::{
     CustomResourceSubresourceScale, JSONSchemaProps,
 };
 use schema::{Builder, GroupVersionKind, Ref};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Why a definition cannot be served.
@@ -73,7 +74,7 @@ pub fn kind_of(definition: &Map, sources: &Sources) -> Result<CustomKind, Error>
         let schema = structural(spec, version)?;
         let subresources = subresources(version);
         let scale = subresources.iter().find_map(|subresource| match &subresource.action {
-            SubresourceAction::Scale(fields) => Some(fields.clone()),
+            Action::Scale(fields) => Some(fields.clone()),
             _ => None,
         });
         let has_status = subresources.iter().any(|subresource| subresource.name == "status");
@@ -152,37 +153,23 @@ fn structural(
     }
 }
 
-fn subresources(version: CustomResourceDefinitionVersion<'_>) -> Vec<SubresourceType> {
+fn subresources(version: CustomResourceDefinitionVersion<'_>) -> Vec<Subresource> {
     let Some(given) = version.subresources() else { return Vec::new() };
-    let mut all = Vec::new();
-    if given.status().is_some() {
-        all.extend(SubresourceType::builtin(&Subresource::STATUS));
-    }
-    if let Some(scale) = given.scale()
-        && let Some(ty) = schema::builtin::by_kind("autoscaling", "v1", "Scale")
-    {
-        let status = Subresource::STATUS;
-        all.push(SubresourceType {
-            name: Text::known("scale"),
-            verbs: status.verbs.to_vec(),
-            body: BodyType::Kind(Ref::Static(ty)),
-            action: SubresourceAction::Scale(Arc::new(scale_fields(scale))),
-            traffic: status.traffic,
-        });
-    }
-    all
+    let status = given.status().map(|_| Subresource::STATUS);
+    let scale = given.scale().map(|scale| Subresource::scale(Ref::Shared(Arc::new(scale_paths(scale)))));
+    status.into_iter().chain(scale).collect()
 }
 
-fn scale_fields(scale: CustomResourceSubresourceScale<'_>) -> ScaleFields {
-    let steps = |path: &str| -> Vec<Text> {
+fn scale_paths(scale: CustomResourceSubresourceScale<'_>) -> ScalePaths {
+    let steps = |path: &str| -> Cow<'static, [Text]> {
         let path = path.strip_prefix('.').unwrap_or(path);
         path.split('.').filter(|step| !step.is_empty()).map(Text::from).collect()
     };
-    ScaleFields {
+    ScalePaths {
         spec_replicas: steps(scale.spec_replicas_path()),
         status_replicas: steps(scale.status_replicas_path()),
         selector: steps(scale.label_selector_path().unwrap_or_default()),
-        is_custom: true,
+        are_open: true,
     }
 }
 

@@ -1,11 +1,12 @@
 //! The strategy of custom kinds: what their definition says.
 
 use crate::{
-    Context, NameRule, Rules, ScaleFields, Scope, Strategy, differs_but_for, keep, keep_all_but, map_at,
+    Context, NameRule, Rules, ScalePaths, Scope, Strategy, differs_but_for, keep, keep_all_but, map_at,
     object_meta,
 };
 use object::field::{self, BadValue, ErrorType, Path};
 use object::{Map, Text, Value, name, quote};
+use schema::Ref;
 use schema::structural::{Structural, go_text};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use std::sync::Arc;
 pub struct CustomStrategy {
     schema: Arc<Structural>,
     has_status: bool,
-    scale: Option<Arc<ScaleFields>>,
+    scale: Option<Ref<ScalePaths>>,
     has_expressions: bool,
 }
 
 impl CustomStrategy {
     /// Objects are checked by `schema`. The status is written apart from the rest if there is a subresource
     /// for it, and the fields of a scale hold numbers of replicas.
-    pub fn new(schema: Arc<Structural>, has_status: bool, scale: Option<Arc<ScaleFields>>) -> Self {
+    pub fn new(schema: Arc<Structural>, has_status: bool, scale: Option<Ref<ScalePaths>>) -> Self {
         let has_expressions = schema.root().has_expressions();
         Self { schema, has_status, scale, has_expressions }
     }
@@ -160,7 +161,7 @@ impl Strategy for CustomStrategy {
     }
 }
 
-impl ScaleFields {
+impl ScalePaths {
     /// The desired number of replicas, if there is one. The errors of these functions are for values of other
     /// types.
     pub fn spec_replicas(&self, object: &Map) -> Result<Option<i64>, String> {
@@ -175,7 +176,7 @@ impl ScaleFields {
     /// The selector of the replicas, if there is one.
     pub fn selector<'o>(&self, object: &'o Map) -> Result<Option<&'o Value>, String> {
         match at(object, &self.selector)? {
-            Some(other) if self.is_custom && !matches!(other, Value::String(_)) => {
+            Some(other) if self.are_open && !matches!(other, Value::String(_)) => {
                 Err(wrong_type(&self.selector, other, "string"))
             }
             found => Ok(found),

@@ -1,7 +1,11 @@
 //! The row of a kind: routing, discovery, OpenAPI, tables and authorization attributes derive from it.
 
 use crate::{Check, Columns, FieldPath, NoHooks, Resets, Strategy};
-use object::{Map, Value};
+use object::{Map, Text, Value};
+use schema::view::View as _;
+use schema::views::autoscaling::v1::Scale;
+use schema::{Ref, Type};
+use std::borrow::Cow;
 
 /// A built-in resource type in all its versions.
 pub struct Kind {
@@ -44,8 +48,6 @@ pub struct Kind {
     pub dependents: Dependents,
     /// The body of the response to a delete that removes the object at once.
     pub deleted: Deleted,
-    /// The names of objects that cannot be deleted.
-    pub undeletable: &'static [&'static str],
     /// The validation rules for the metadata of its objects.
     pub metadata_rules: MetadataRules,
     /// The prefix of the reference's etcd keys, if it is not the name of the resource.
@@ -85,7 +87,6 @@ impl Kind {
         generation: Generation::Unused,
         dependents: Dependents::Background,
         deleted: Deleted::Status,
-        undeletable: &[],
         metadata_rules: MetadataRules::Core,
         key_prefix: None,
         resets: &Resets::NONE,
@@ -122,7 +123,7 @@ impl Kind {
     }
 
     /// The storage version; `None` if the kind does not store objects itself.
-    pub fn stored_version(&self) -> Option<&'static Version> {
+    pub fn storage_version(&self) -> Option<&'static Version> {
         match self.storage {
             Storage::Own => self.versions.iter().find(|version| version.stored).or(self.versions.first()),
             Storage::Shared { .. } | Storage::Nowhere => None,
@@ -243,7 +244,8 @@ impl Verb {
     }
 }
 
-/// A subresource of a kind.
+/// A subresource of a kind, built in or custom.
+#[derive(Clone)]
 pub struct Subresource {
     /// `status`.
     pub name: &'static str,
@@ -278,6 +280,15 @@ impl Traffic {
 }
 
 impl Subresource {
+    /// The group versions of bodies that are accepted beside that of [`Self::body`]: evictions are older than
+    /// the version `v1` of their kind.
+    pub fn also_accepts(&self) -> &'static [&'static str] {
+        match self.action {
+            Action::Evict => &["policy/v1beta1"],
+            _ => &[],
+        }
+    }
+
     /// The status subresource.
     pub const STATUS: Self = Self {
         name: "status",
@@ -287,11 +298,11 @@ impl Subresource {
         traffic: Traffic::Objects,
     };
     /// The scale subresource.
-    pub const fn scale(paths: &'static ScalePaths) -> Self {
+    pub const fn scale(paths: Ref<ScalePaths>) -> Self {
         Self {
             name: "scale",
             verbs: Verb::READ_AND_CHANGE,
-            body: SubresourceBody::Kind { group: "autoscaling", version: "v1", kind: "Scale" },
+            body: SubresourceBody::Kind(|| Scale::schema()),
             action: Action::Scale(paths),
             traffic: Traffic::Objects,
         }
@@ -299,31 +310,24 @@ impl Subresource {
 }
 
 /// The type of the bodies of a subresource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum SubresourceBody {
     /// The object itself.
     Object,
-    /// Another kind.
-    Kind {
-        /// Its group.
-        group: &'static str,
-        /// Its version.
-        version: &'static str,
-        /// Its name.
-        kind: &'static str,
-    },
+    /// Another built-in kind, by its type.
+    Kind(fn() -> &'static Type),
     /// The kind of the connect options, in the group version of the object: connections to pods, nodes and
     /// services. Discovery announces the kind of the object.
     Options(&'static str),
 }
 
 /// What the registry does with a request for a subresource.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum Action {
     /// Reads and changes a part of the object.
     Part(WrittenPart),
     /// Reads and changes the number of replicas.
-    Scale(&'static ScalePaths),
+    Scale(Ref<ScalePaths>),
     /// Binds a pod to a node.
     Bind,
     /// Evicts a pod: deletes it if its disruption budget allows that.
@@ -378,14 +382,18 @@ impl WrittenPart {
 }
 
 /// The field paths of a scale in its object.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalePaths {
     /// The desired number of replicas.
-    pub spec_replicas: &'static [&'static str],
+    pub spec_replicas: Cow<'static, [Text]>,
     /// The current number of replicas.
-    pub status_replicas: &'static [&'static str],
-    /// The selector of the replicas: a label selector, or a map of labels.
-    pub selector: &'static [&'static str],
+    pub status_replicas: Cow<'static, [Text]>,
+    /// The selector of the replicas: a label selector or a map of labels, or for a custom kind a selector as
+    /// text. Empty if there is none.
+    pub selector: Cow<'static, [Text]>,
+    /// Whether the schema leaves the fields open, as that of a custom kind can: values can be missing, and
+    /// can have other types.
+    pub are_open: bool,
 }
 
 /// Where objects are stored.

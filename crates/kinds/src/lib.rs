@@ -37,7 +37,6 @@ mod references;
 mod resets;
 mod resource;
 mod resource_type;
-mod same;
 mod scheduling;
 mod seen;
 mod semantic_version;
@@ -62,8 +61,7 @@ pub use kind::{
 };
 pub use resets::{FieldPath, ResetFields, Resets};
 pub use resource_type::{
-    BodyType, ColumnDefinition, DefinedSchema, Description, ResourceType, RowFn, ScaleFields,
-    SelectableField, SubresourceAction, SubresourceType, api_version,
+    ColumnDefinition, DefinedSchema, Description, ResourceType, RowFn, SelectableField, api_version,
 };
 pub use scheduling::{SYSTEM_PRIORITY_CLASSES, SystemPriorityClass};
 pub use strategy::{

@@ -5,9 +5,8 @@
 
 use crate::template;
 use crate::{
-    About, Action, Check, Column, Connect, Context, Deleted, Dependents, FieldPath, Generation, Kind,
-    MetadataRules, Refusal, Resets, Row, ScalePaths, Scope, SelectableRow, Strategy, Subresource,
-    SubresourceBody, Traffic, Verb, Version, WrittenPart,
+    About, Check, Column, Context, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Refusal,
+    Resets, Row, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Verb, Version, WrittenPart,
 };
 use object::path::Element;
 use object::path_set::Set;
@@ -41,7 +40,7 @@ pub struct ResourceType {
     /// The verbs that it supports.
     pub verbs: Vec<Verb>,
     /// The subresources of its objects.
-    pub subresources: Vec<SubresourceType>,
+    pub subresources: Vec<Subresource>,
     /// The type of its objects.
     pub ty: Ref<Type>,
     /// The type of its lists, if it has one.
@@ -69,8 +68,6 @@ pub struct ResourceType {
     pub dependents: Dependents,
     /// The body of the response to a delete that removes the object at once.
     pub deleted: Deleted,
-    /// The names of objects that cannot be deleted.
-    pub undeletable: Vec<Text>,
     /// The validation rules for the metadata of its objects.
     pub metadata_rules: MetadataRules,
     /// The prefix of the reference's etcd keys, which some error messages show: `minions` for nodes.
@@ -97,64 +94,6 @@ pub struct ResourceType {
 /// Reads the schema of a custom kind in one version from its definition: a tree of `JSONSchemaProps` with
 /// everything that its author wrote. It is read anew each time, because documents are rarely asked for.
 pub type DefinedSchema = Arc<dyn Fn() -> Option<Value> + Send + Sync>;
-
-/// A subresource of a resource type.
-#[derive(Clone)]
-pub struct SubresourceType {
-    /// `status`.
-    pub name: Text,
-    /// The verbs that it supports.
-    pub verbs: Vec<Verb>,
-    /// The type of its request and response bodies.
-    pub body: BodyType,
-    /// What the registry does with a request for it.
-    pub action: SubresourceAction,
-    /// The form of its requests and responses.
-    pub traffic: Traffic,
-}
-
-/// The type of the bodies of a subresource.
-#[derive(Clone)]
-pub enum BodyType {
-    /// The object itself.
-    Object,
-    /// Another built-in kind.
-    Kind(Ref<Type>),
-    /// The kind of the connect options, in the group version of the object. Discovery announces the kind of
-    /// the object.
-    Options(Text),
-}
-
-/// What the registry does with a request for a subresource.
-#[derive(Clone)]
-pub enum SubresourceAction {
-    /// Reads and changes a part of the object.
-    Part(WrittenPart),
-    /// Reads and changes the number of replicas.
-    Scale(Arc<ScaleFields>),
-    /// Binds a pod to a node.
-    Bind,
-    /// Evicts a pod: deletes it if its disruption budget allows that.
-    Evict,
-    /// Issues a token of a service account.
-    IssueToken,
-    /// Opens a connection to a pod, a node or the pods of a service.
-    Connect(Connect),
-}
-
-/// The field paths of a scale in its object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScaleFields {
-    /// The desired number of replicas.
-    pub spec_replicas: Vec<Text>,
-    /// The current number of replicas.
-    pub status_replicas: Vec<Text>,
-    /// The selector of the replicas: a label selector or a map of labels, or for a custom kind a selector as
-    /// text. Empty if there is none.
-    pub selector: Vec<Text>,
-    /// Whether the kind is a custom one: its values can be missing, and can have other types.
-    pub is_custom: bool,
-}
 
 /// A column of tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,7 +181,7 @@ impl ResourceType {
             categories: texts(kind.categories),
             scope: kind.scope,
             verbs: kind.verbs.to_vec(),
-            subresources: kind.subresources.iter().filter_map(SubresourceType::builtin).collect(),
+            subresources: kind.subresources.to_vec(),
             ty: Ref::Static(ty),
             announced_storage: announced_storage(kind),
             deprecated: version.deprecated.map(Text::known),
@@ -255,7 +194,6 @@ impl ResourceType {
             generation: kind.generation,
             dependents: kind.dependents,
             deleted: kind.deleted,
-            undeletable: texts(kind.undeletable),
             metadata_rules: kind.metadata_rules,
             key_prefix: Text::known(kind.key_prefix.unwrap_or(kind.resource)),
             resets: kind.resets,
@@ -315,7 +253,6 @@ impl ResourceType {
             generation: Generation::Unused,
             dependents: Dependents::Background,
             deleted: Deleted::Status,
-            undeletable: Vec::new(),
             metadata_rules: MetadataRules::General,
             key_prefix: format!("{}/{resource}", kind.group).into(),
             resets: &Resets::NONE,
@@ -350,7 +287,7 @@ impl ResourceType {
     }
 
     /// The subresource called `name`.
-    pub fn subresource(&self, name: &str) -> Option<&SubresourceType> {
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
@@ -362,9 +299,9 @@ impl ResourceType {
             kind: kind.clone(),
         };
         match self.subresource(subresource).map(|subresource| &subresource.body) {
-            None | Some(BodyType::Object) => own(&self.kind),
-            Some(BodyType::Options(kind)) => own(kind),
-            Some(BodyType::Kind(ty)) => ty.kind.clone().unwrap_or_else(|| own(&self.kind)),
+            None | Some(SubresourceBody::Object) => own(&self.kind),
+            Some(SubresourceBody::Options(kind)) => own(&Text::known(kind)),
+            Some(SubresourceBody::Kind(ty)) => ty().kind.clone().unwrap_or_else(|| own(&self.kind)),
         }
     }
 
@@ -402,52 +339,6 @@ impl ResourceType {
     /// Whether `other` is the same resource, in this or another version.
     pub fn is_same_resource(&self, other: &Self) -> bool {
         self.group == other.group && self.resource == other.resource
-    }
-}
-
-impl SubresourceType {
-    /// The group versions of bodies that are accepted beside that of [`Self::body`]: evictions are older than
-    /// their budget's `v1`.
-    pub fn also_accepts(&self) -> &'static [&'static str] {
-        match self.action {
-            SubresourceAction::Evict => &["policy/v1beta1"],
-            _ => &[],
-        }
-    }
-
-    /// A subresource of a built-in kind; `None` if the schema has no type for its bodies.
-    pub fn builtin(row: &Subresource) -> Option<Self> {
-        Some(Self {
-            name: Text::known(row.name),
-            verbs: row.verbs.to_vec(),
-            body: match row.body {
-                SubresourceBody::Object => BodyType::Object,
-                SubresourceBody::Kind { group, version, kind } => {
-                    BodyType::Kind(Ref::Static(builtin::by_kind(group, version, kind)?))
-                }
-                SubresourceBody::Options(kind) => BodyType::Options(Text::known(kind)),
-            },
-            action: match row.action {
-                Action::Part(part) => SubresourceAction::Part(part),
-                Action::Scale(paths) => SubresourceAction::Scale(Arc::new(paths.into())),
-                Action::Bind => SubresourceAction::Bind,
-                Action::Evict => SubresourceAction::Evict,
-                Action::IssueToken => SubresourceAction::IssueToken,
-                Action::Connect(connect) => SubresourceAction::Connect(connect),
-            },
-            traffic: row.traffic,
-        })
-    }
-}
-
-impl From<&ScalePaths> for ScaleFields {
-    fn from(row: &ScalePaths) -> Self {
-        Self {
-            spec_replicas: texts(row.spec_replicas),
-            status_replicas: texts(row.status_replicas),
-            selector: texts(row.selector),
-            is_custom: false,
-        }
     }
 }
 
@@ -490,7 +381,7 @@ impl From<&SelectableRow> for SelectableField {
 
 fn announced_storage(kind: &Kind) -> Option<Text> {
     let owner = kind.storage_owner()?;
-    let version = owner.announced_storage.or(owner.stored_version().map(|version| version.name))?;
+    let version = owner.announced_storage.or(owner.storage_version().map(|version| version.name))?;
     Some(format!("{}/{version}/{}", owner.group, owner.kind).into())
 }
 

@@ -289,7 +289,8 @@ pub trait Strategy: Send + Sync {
 
     /// Why an object that has its type cannot be converted, in the words of the reference.
     ///
-    /// Asked for what a client sends, and for what a patch makes, before step 2.
+    /// Called in step 1 for the body of a create or an update, and in step 4 for what a patch or an apply
+    /// makes.
     fn conversion_fault(&self, _object: &Map) -> Option<String> {
         None
     }

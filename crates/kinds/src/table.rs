@@ -9,8 +9,8 @@ use schema::view::{Entries, Item};
 use schema::views::meta::v1::ObjectMeta;
 use std::borrow::Cow;
 
-/// Makes [`Columns`] of a list of columns, each with its cell. A block in front of the list has what the cells
-/// share, and `conditions` behind the list the conditions of the row; both may be missing.
+/// Makes [`Columns`] of a list of columns, each with its cell. A block in front of the list has what the
+/// cells share, and `conditions` behind the list the conditions of the row; both may be missing.
 ///
 /// ```ignore
 /// columns!(|object| {

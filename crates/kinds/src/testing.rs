@@ -103,7 +103,7 @@ fn with<T>(text: &str, to: impl FnOnce(&ResourceType, Map, &Rules<'_>) -> T) -> 
     if kind.is_namespaced() {
         fill("namespace", "n");
     }
-    let stored = kind.storage_owner().and_then(|owner| Some((owner, owner.stored_version()?)));
+    let stored = kind.storage_owner().and_then(|owner| Some((owner, owner.storage_version()?)));
     let (owner, stored) = stored.unwrap();
     let stored = builtin::by_kind(owner.group, stored.name, owner.kind).unwrap();
     to(&served, object.as_map().unwrap().clone(), &Rules::new(&served, stored))

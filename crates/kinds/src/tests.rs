@@ -14,8 +14,8 @@ fn every_kind_and_subresource_body_has_a_built_in_type() {
             );
         }
         for subresource in kind.subresources {
-            if let SubresourceBody::Kind { group, version, kind } = subresource.body {
-                assert!(schema::builtin::by_kind(group, version, kind).is_some(), "{kind}");
+            if let SubresourceBody::Kind(ty) = subresource.body {
+                assert!(ty().kind.is_some(), "{}", subresource.name);
             }
         }
     }

@@ -2,26 +2,34 @@
 
 use crate::label_selector::{self, Values};
 use crate::template;
-use crate::{Check, ScalePaths, checks, object_meta};
-use object::Map;
+use crate::{Check, ScalePaths, Subresource, checks, object_meta};
 use object::field::{Error, List, Path};
 use object::label;
 use object::name::dns1123_label;
+use object::{Map, Text};
+use schema::Ref;
 use schema::view::View;
 use schema::views::apps::v1::ReplicaSet;
 use schema::views::core::v1::{PodSpec, PodTemplateSpec};
 use schema::views::meta::v1::LabelSelector;
+use std::borrow::Cow;
 
 /// The checks of an update of kinds whose updates the reference checks by the rules for new objects twice.
 pub(crate) const CHECKED_TWICE: &[Check] =
     &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Object, Check::Change];
 
-/// The field paths of the scale of a workload.
-pub(crate) const SCALE: ScalePaths = ScalePaths {
-    spec_replicas: &["spec", "replicas"],
-    status_replicas: &["status", "replicas"],
-    selector: &["spec", "selector"],
+/// The scale of a workload.
+pub(crate) const SCALE: Subresource = Subresource::scale(Ref::Static(&SCALE_PATHS));
+
+static SCALE_PATHS: ScalePaths = ScalePaths {
+    spec_replicas: Cow::Borrowed(&SPEC_REPLICAS),
+    status_replicas: Cow::Borrowed(&STATUS_REPLICAS),
+    selector: Cow::Borrowed(&SELECTOR),
+    are_open: false,
 };
+static SPEC_REPLICAS: [Text; 2] = [Text::known("spec"), Text::known("replicas")];
+static STATUS_REPLICAS: [Text; 2] = [Text::known("status"), Text::known("replicas")];
+static SELECTOR: [Text; 2] = [Text::known("spec"), Text::known("selector")];
 
 /// The error of an update that changes the selector.
 pub(crate) fn immutable_selector(new: &Map, old: &Map) -> Option<Error> {

@@ -119,7 +119,7 @@ fn defaulting_is_idempotent() {
 }
 
 fn served(kind: &'static Kind) -> ResourceType {
-    ResourceType::builtin(kind, kind.stored_version().unwrap()).unwrap()
+    ResourceType::builtin(kind, kind.storage_version().unwrap()).unwrap()
 }
 
 #[test]

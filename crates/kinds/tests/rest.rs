@@ -40,7 +40,7 @@ impl Sent {
             (conversion.default)(value.as_map_mut().unwrap());
             (conversion.to_stored)(&mut value);
         }
-        schema::default(self.ty(self.kind.stored_version().unwrap().name), &mut value);
+        schema::default(self.ty(self.kind.storage_version().unwrap().name), &mut value);
         self.kind.strategy.default(value.as_map_mut().unwrap());
         value
     }

@@ -13,7 +13,7 @@ fn kind(name: &str) -> &'static Kind {
 
 fn served(name: &str) -> ResourceType {
     let kind = kind(name);
-    ResourceType::builtin(kind, kind.stored_version().unwrap()).unwrap()
+    ResourceType::builtin(kind, kind.storage_version().unwrap()).unwrap()
 }
 
 fn any(text: &str) -> Value {
@@ -135,7 +135,7 @@ fn storage_versions_match_the_reference() {
         ("DeviceTaintRule", "v1alpha3"),
         ("ValidatingAdmissionPolicy", "v1"),
     ] {
-        assert_eq!(kind(name).stored_version().map(|version| version.name), Some(version), "{name}");
+        assert_eq!(kind(name).storage_version().map(|version| version.name), Some(version), "{name}");
     }
     assert_eq!(kind("CustomResourceDefinition").announced_storage, Some("v1beta1"));
 }

@@ -35,7 +35,7 @@ impl Pair {
                 kind.storage_owner()
                     .is_some_and(|wanted| (wanted.group, wanted.resource) == (owner.group, owner.resource))
             })?;
-            let stored = owner.stored_version()?.name;
+            let stored = owner.storage_version()?.name;
             Some(Self {
                 kind,
                 version,

@@ -94,7 +94,7 @@ struct Read {
 impl Read {
     /// Reads JSON: as an object of the storage version, or of the version that it names.
     fn json(kind: &Kind, text: &[u8]) -> Result<Self, String> {
-        let storage = kind.stored_version().ok_or("nothing of its kind is stored")?;
+        let storage = kind.storage_version().ok_or("nothing of its kind is stored")?;
         let ty = type_of(kind, storage)?;
         let object = read_json(ty, text)?;
         let (version, ty_named) = named(kind, api_version(&object))?;

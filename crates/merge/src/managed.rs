@@ -54,11 +54,12 @@ pub trait Versions: Sync {
     /// The type of an object in a version, such as `apps/v1`; `None` if there is no such version.
     fn ty(&self, version: &str) -> Option<Ref<Type>>;
 
-    /// An object in another version; `None` if there is no such version.
+    /// An object in another version. `None` if there is no such version, or if the conversion has to be
+    /// waited for: the caller then repeats the whole update with the converted object.
     fn convert(&self, object: Value, from: &str, to: &str) -> Option<Typed>;
 
     /// The fields of a version, with everything below them, that this request cannot own.
-    fn resets(&self, version: &str) -> Option<&Set>;
+    fn unowned(&self, version: &str) -> Option<&Set>;
 }
 
 /// The manager that writes, and the time.
@@ -112,7 +113,7 @@ pub enum Error {
 ///     fn convert(&self, object: Value, _from: &str, to: &str) -> Option<Typed> {
 ///         Some(Typed { ty: self.ty(to)?, value: object })
 ///     }
-///     fn resets(&self, _version: &str) -> Option<&Set> {
+///     fn unowned(&self, _version: &str) -> Option<&Set> {
 ///         None
 ///     }
 /// }
@@ -241,7 +242,7 @@ impl Manager<'_> {
 
     /// The differences in fields that can be owned.
     fn filtered(&self, version: &str, comparison: Comparison) -> Comparison {
-        match self.versions.resets(version) {
+        match self.versions.unowned(version) {
             Some(resets) => comparison.without(resets),
             None => comparison,
         }

@@ -243,7 +243,7 @@ impl Versions for Kind {
         Some(Typed { value: decode(&ty, &text), ty })
     }
 
-    fn resets(&self, version: &str) -> Option<&Set> {
+    fn unowned(&self, version: &str) -> Option<&Set> {
         self.resets.as_ref().filter(|_| version == self.version)
     }
 }

@@ -44,7 +44,7 @@ impl Versions for One {
         Some(Typed { ty: self.ty(to)?, value: object })
     }
 
-    fn resets(&self, _version: &str) -> Option<&Set> {
+    fn unowned(&self, _version: &str) -> Option<&Set> {
         None
     }
 }

@@ -22,7 +22,6 @@ pub mod path;
 pub mod path_set;
 pub mod quantity;
 pub mod quote;
-pub mod semantic;
 mod shared;
 mod text;
 pub mod time;

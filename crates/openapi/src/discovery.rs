@@ -8,7 +8,7 @@ use crate::tree::{Escape, Object, hash, json, texts};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kinds::{BodyType, ResourceType, SubresourceType, Verb};
+use kinds::{ResourceType, Subresource, SubresourceBody, Verb};
 use object::{Text, Value};
 use schema::Type;
 use std::sync::Arc;
@@ -176,7 +176,7 @@ fn aggregated_resource(resource: &ResourceType) -> Value {
                 response_kind(body.group, body.version, body.kind)
             };
             Object::new()
-                .with("subresource", subresource.name.as_str())
+                .with("subresource", subresource.name)
                 .with("responseKind", kind)
                 .with("verbs", verbs(&subresource.verbs))
                 .into()
@@ -228,7 +228,7 @@ fn of_resource(resource: &ResourceType) -> Object {
         .with_some("storageVersionHash", storage_version_hash(resource))
 }
 
-fn of_subresource(resource: &ResourceType, subresource: &SubresourceType) -> Object {
+fn of_subresource(resource: &ResourceType, subresource: &Subresource) -> Object {
     let body = body(resource, &subresource.body);
     let mut object = Object::new()
         .with("name", format!("{}/{}", resource.resource, subresource.name))
@@ -248,11 +248,11 @@ struct BodyKind<'a> {
     kind: &'a str,
 }
 
-fn body<'a>(owner: &'a ResourceType, body: &'a BodyType) -> BodyKind<'a> {
+fn body<'a>(owner: &'a ResourceType, body: &'a SubresourceBody) -> BodyKind<'a> {
     match body {
-        BodyType::Object => BodyKind { kind: &owner.kind, ..BodyKind::default() },
-        BodyType::Options(kind) => BodyKind { kind, ..BodyKind::default() },
-        BodyType::Kind(ty) => match &ty.kind {
+        SubresourceBody::Object => BodyKind { kind: &owner.kind, ..BodyKind::default() },
+        SubresourceBody::Options(kind) => BodyKind { kind, ..BodyKind::default() },
+        SubresourceBody::Kind(ty) => match &ty().kind {
             Some(kind) if kind.group == owner.group => BodyKind { kind: &kind.kind, ..BodyKind::default() },
             Some(kind) => BodyKind { group: &kind.group, version: &kind.version, kind: &kind.kind },
             None => BodyKind::default(),
@@ -261,10 +261,10 @@ fn body<'a>(owner: &'a ResourceType, body: &'a BodyType) -> BodyKind<'a> {
 }
 
 /// The subresources in the order of their names; of a custom kind, the status first.
-fn subresources(resource: &ResourceType) -> impl Iterator<Item = &SubresourceType> {
+fn subresources(resource: &ResourceType) -> impl Iterator<Item = &Subresource> {
     let mut sorted: Vec<_> = resource.subresources.iter().collect();
     sorted
-        .sort_by_key(|subresource| (resource.is_custom() && subresource.name != "status", &subresource.name));
+        .sort_by_key(|subresource| (resource.is_custom() && subresource.name != "status", subresource.name));
     sorted.into_iter()
 }
 

@@ -3,9 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "test code")]
 
 use flate2::read::GzDecoder;
-use kinds::{
-    BodyType, ResourceType, Scope, SelectableField, SubresourceAction, SubresourceType, Traffic, Verb,
-};
+use kinds::{ResourceType, Scope, SelectableField, Subresource};
 use openapi::{ServedResources, discovery, hash, v2, v3};
 use schema::{Builder, GroupVersionKind, Limits, Ref, Shape};
 use serde_json::{Value, from_slice};
@@ -19,11 +17,6 @@ fn texts(list: &Value) -> Vec<object::Text> {
 fn tree(value: &Value) -> object::Value {
     let decoded = schema::json::decode_shape(&Shape::Any, value.to_string().as_bytes(), &Limits::STORED);
     decoded.expect("JSON").value
-}
-
-fn subresource(name: &str, body: BodyType, action: SubresourceAction) -> SubresourceType {
-    let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
-    SubresourceType { name: name.into(), verbs, body, action, traffic: Traffic::Objects }
 }
 
 /// The served versions of a definition.
@@ -56,19 +49,16 @@ fn custom(definition: &Value) -> Vec<Arc<ResourceType>> {
             made.fields.push(SelectableField { name, index, paths, absent, absent_within, indexed: true });
         }
         if version["subresources"].get("scale").is_some() {
-            let scale = schema::builtin::by_name("autoscaling.v1.Scale").expect("Scale");
-            let fields = kinds::ScaleFields {
-                spec_replicas: vec![],
-                status_replicas: vec![],
-                selector: vec![],
-                is_custom: true,
+            let paths = kinds::ScalePaths {
+                spec_replicas: Vec::new().into(),
+                status_replicas: Vec::new().into(),
+                selector: Vec::new().into(),
+                are_open: true,
             };
-            let action = SubresourceAction::Scale(Arc::new(fields));
-            made.subresources.push(subresource("scale", BodyType::Kind(Ref::Static(scale)), action));
+            made.subresources.push(Subresource::scale(Ref::Shared(Arc::new(paths))));
         }
         if version["subresources"].get("status").is_some() {
-            let action = SubresourceAction::Part(kinds::WrittenPart::Status);
-            made.subresources.push(subresource("status", BodyType::Object, action));
+            made.subresources.push(Subresource::STATUS);
         }
         let schema = version["schema"].get("openAPIV3Schema").map(tree);
         made.definition = Some(Arc::new(move || schema.clone()));

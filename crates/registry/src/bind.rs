@@ -63,7 +63,7 @@ impl Registry {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
         let node = node(map(&binding)?)?;
-        let mut admitted = admission.validate(&attributes, Some(&binding)).await?;
+        let admitted = admission.validate(&attributes, Some(&binding)).await?;
         loop {
             let old = self.find_object(target).await?;
             let mut pod = old.object.clone();
@@ -77,8 +77,7 @@ impl Registry {
                     copy_texts(pod, binding, "labels");
                 }
             }
-            let attempt;
-            (attempt, admitted) = admitted.split();
+            let attempt = admitted.for_attempt();
             if let Outcome::Done(_) =
                 self.replace(target, &old, pod, run, Oversize::DropManagedFields, attempt).await?
             {

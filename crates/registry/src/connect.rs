@@ -15,7 +15,7 @@ pub use location::is_proxyable;
 use crate::convert::map;
 use crate::{Pairs, Registry, Target, WriteRequest};
 use admission::{Operation, Warnings};
-use kinds::{BodyType, Connect, SubresourceAction};
+use kinds::{Action, Connect, SubresourceBody};
 use object::{Map, Value};
 use schema::Status;
 
@@ -108,9 +108,7 @@ impl Registry {
         target: &Target<'_>,
         options: &ConnectOptions<'_>,
     ) -> Result<Option<Location>, Status> {
-        let Some(SubresourceAction::Connect(connect)) =
-            target.subresource.map(|subresource| &subresource.action)
-        else {
+        let Some(Action::Connect(connect)) = target.subresource.map(|subresource| &subresource.action) else {
             return Err(Status::unknown_resource());
         };
         let asked = match connect {
@@ -132,7 +130,7 @@ impl Registry {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         let kind = match target.subresource.map(|subresource| &subresource.body) {
-            Some(BodyType::Options(kind)) => kind.as_str(),
+            Some(SubresourceBody::Options(kind)) => *kind,
             _ => return Err(Status::unknown_resource()),
         };
         let mut asked: Map = parameters::read(kind, options)?;

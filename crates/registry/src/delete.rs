@@ -37,8 +37,6 @@ enum Step {
     MarkThenRemove(Value),
     /// The object is removed. The response to a dry run shows this state, with its finalizers updated.
     Remove(Value),
-    /// The object is already marked, and nothing changes.
-    Nothing,
 }
 
 /// How much of a step was committed.
@@ -115,12 +113,12 @@ impl Registry {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deletion, Status> {
-        self.delete_admitted(target, name, options, None).await
+        self.delete_one(target, name, options, None).await
     }
 
-    /// Deletes one object of the target's kind and namespace. With `admitted`, the admission of another
-    /// request counts, and plugins are not asked again.
-    pub(crate) async fn delete_admitted(
+    /// Deletes one object of the target's kind and namespace. Without `admitted`, admission plugins are
+    /// asked; with it, the admission of another request counts.
+    pub(crate) async fn delete_one(
         &self,
         target: &Target<'_>,
         name: &str,
@@ -140,7 +138,7 @@ impl Registry {
             let is_other = |entry: &Entry| marked.as_ref().is_some_and(|marked| marked.uid() != entry.uid());
             let old = match found {
                 Found::Object(old) if !is_other(&old.entry) => old,
-                Found::Unreadable(unreadable) => return Err(named.unreadable(&unreadable)),
+                Found::Damaged(unreadable) => return Err(named.unreadable(&unreadable)),
                 Found::Object(_) | Found::Nothing => {
                     // A client that waits for the mark, such as a kubelet, has removed the object already.
                     let gone = marked.ok_or_else(|| named.not_found())?;
@@ -148,10 +146,9 @@ impl Registry {
                 }
             };
             check_preconditions(target.served, &old.entry, options)?;
-            let step = step(&named, old.object.clone(), options)?;
-            if let Step::Nothing = step {
+            let Some(step) = step(&named, old.object.clone(), options)? else {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
-            }
+            };
             let attempt = match admitted.take() {
                 // Plugins see the completed options in a delete by name, and the options as they were sent in
                 // a deletecollection.
@@ -161,8 +158,8 @@ impl Registry {
                 }
                 None => self.admit_delete(&named, &old.object, options).await?,
                 Some(given) => {
-                    let (attempt, rest) = given.split();
-                    admitted = Some(rest);
+                    let attempt = given.for_attempt();
+                    admitted = Some(given);
                     attempt
                 }
             };
@@ -202,7 +199,6 @@ impl Registry {
         mut admitted: Admitted,
     ) -> Result<StepOutcome, Status> {
         let outcome = match step {
-            Step::Nothing => return Ok(StepOutcome::Conflict),
             Step::Mark(object) => {
                 let hook = self.config().hooks.of(&target.served.group, &target.served.resource);
                 let hook = hook.filter(|_| run == Run::Real);
@@ -220,10 +216,10 @@ impl Registry {
             }
             Step::MarkThenRemove(object) => {
                 // The mark and the removal are one delete: plugins are asked once for both.
-                let (mark, remove) = admitted.split();
+                let mark = admitted.for_attempt();
                 match self.replace(target, old, object, run, Oversize::DropManagedFields, mark).await? {
                     Outcome::Done(Content::Entry(marked)) if run == Run::Real => {
-                        match self.remove(target, &marked, run, remove).await? {
+                        match self.remove(target, &marked, run, admitted).await? {
                             Outcome::Conflict(_) => return Ok(StepOutcome::MarkedOnly(marked)),
                             done => done,
                         }
@@ -317,8 +313,8 @@ pub(crate) fn check_preconditions(
     Ok(())
 }
 
-/// Decides what a delete does to an object.
-fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Result<Step, Status> {
+/// Decides what a delete does to an object. `None` if the object is already marked, and nothing changes.
+fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Result<Option<Step>, Status> {
     let kind = &*target.served.resource_type;
     let object_map = map_mut(&mut object)?;
     if kind.strategy.deletes_in_two_phases() {
@@ -328,22 +324,22 @@ fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Resu
                 set_finalizers(object_map, &first_phase_finalizers(object_map, options));
             }
             with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
-            return Ok(Step::Mark(object));
+            return Ok(Some(Step::Mark(object)));
         }
         // The second phase is not due: the object stays as it is.
         if !kind.strategy.may_be_removed(object_map) {
-            return Ok(Step::Nothing);
+            return Ok(None);
         }
     }
-    let requested = options.grace_period_seconds.map(at_least_a_second);
+    let requested = options.grace_period_seconds.map(negative_means_one);
     let graceful = match mark_graceful(target, object_map, requested) {
-        Graceful::Pending => return Ok(Step::Nothing),
+        Graceful::Pending => return Ok(None),
         graceful => graceful,
     };
     let finalizers = wanted_finalizers(kind, object_map, options);
     set_finalizers(object_map, &finalizers);
     let waits = !object_meta::finalizers(object_map).is_empty();
-    Ok(match graceful {
+    Ok(Some(match graceful {
         Graceful::Marked(_) if waits => Step::Mark(object),
         Graceful::Marked(seconds) if seconds > 0 => Step::Mark(object),
         Graceful::Marked(_) => Step::MarkThenRemove(object),
@@ -352,7 +348,7 @@ fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Resu
             Step::Mark(object)
         }
         Graceful::No | Graceful::Pending => Step::Remove(object),
-    })
+    }))
 }
 
 /// Sets the finalizers. The same finalizers in another order are left as they are.
@@ -371,7 +367,7 @@ fn set_finalizers(object: &mut Map, finalizers: &[String]) {
 }
 
 /// A negative grace period is one second.
-fn at_least_a_second(seconds: i64) -> i64 {
+fn negative_means_one(seconds: i64) -> i64 {
     if seconds < 0 { 1 } else { seconds }
 }
 
@@ -386,7 +382,7 @@ fn complete(target: &Target<'_>, old: &Old, options: &DeleteOptions) -> Result<D
             return Ok(options);
         }
     }
-    options.grace_period_seconds = options.grace_period_seconds.map(at_least_a_second);
+    options.grace_period_seconds = options.grace_period_seconds.map(negative_means_one);
     if !object_meta::is_deleting(object)
         && let Some(seconds) = strategy.grace(object, options.grace_period_seconds)
     {

@@ -1,6 +1,6 @@
 //! Turns errors of the cache into statuses.
 
-use crate::unreadable::Unreadable;
+use crate::damaged::Damaged;
 use object::quote::Quoted;
 use schema::Status;
 use schema::status::{Cause, Details, Reason};
@@ -33,7 +33,7 @@ pub fn status(error: cache::Error) -> Status {
             ),
             ..Status::timeout(&error.to_string())
         },
-        Corrupt(corrupt) => Unreadable::from(&*corrupt).status(&format!("/{}", corrupt.key)),
+        Corrupt(corrupt) => Damaged::from(&*corrupt).status(&format!("/{}", corrupt.key)),
         Unavailable(unavailable) => unavailable_now(&unavailable.to_string()),
         error @ (Lagging { .. } | Recovering) => unavailable_now(&error.to_string()),
         UnreadableDeleted(store::Unreadable::Unavailable(unavailable)) => {

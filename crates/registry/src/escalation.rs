@@ -66,8 +66,12 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    fn differ_in_ownership_only(&self, new: &Map, old: &Map) -> bool {
+        differ_in_ownership_only(&self.attributes.resource.ty, new, old)
+    }
+
     async fn role(&self, new: &Map, old: Option<&Map>) -> Result<(), Status> {
-        if self.may_escalate().await || old.is_some_and(|old| differ_in_ownership_only(new, old)) {
+        if self.may_escalate().await || old.is_some_and(|old| self.differ_in_ownership_only(new, old)) {
             return Ok(());
         }
         // A role has the same rules as a cluster role, and no aggregation rule.
@@ -84,7 +88,7 @@ impl Check<'_> {
     }
 
     async fn binding(&self, new: &Map, old: Option<&Map>) -> Result<(), Status> {
-        if old.is_some_and(|old| differ_in_ownership_only(new, old)) {
+        if old.is_some_and(|old| self.differ_in_ownership_only(new, old)) {
             return Ok(());
         }
         // Both kinds of bindings have the same fields.

@@ -68,7 +68,7 @@ impl Registry {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let deletion = deletion(target, map_mut(&mut eviction)?, options)?;
-        let mut admitted = admission.validate(&attributes, Some(&eviction)).await?;
+        let admitted = admission.validate(&attributes, Some(&eviction)).await?;
         let pod = loop {
             let pod = self.find_object(target).await?;
             let Some(no_budget_needed) = NoBudgetNeeded::of(map(&pod.object)?) else { break pod };
@@ -78,8 +78,7 @@ impl Registry {
             if no_budget_needed == NoBudgetNeeded::Pending && !asked_for {
                 deletion.resource_version = Some(pod.entry.mod_revision().0.to_string());
             }
-            let attempt;
-            (attempt, admitted) = admitted.split();
+            let attempt = admitted.for_attempt();
             match self.mark_and_delete(target, deletion, attempt).await {
                 Err(error) if error.reason == Reason::Conflict && !asked_for => {}
                 outcome => {
@@ -113,14 +112,12 @@ impl Registry {
         mut options: DeleteOptions,
         admitted: Admitted,
     ) -> Result<(), Status> {
-        let mut admitted = admitted;
         while !options.is_dry_run() {
             let old = self.find_object(target).await?;
             check_preconditions(target.served, &old.entry, &options)?;
             let mut pod = old.object.clone();
             set_disruption_target(map_mut(&mut pod)?);
-            let attempt;
-            (attempt, admitted) = admitted.split();
+            let attempt = admitted.for_attempt();
             let marked = self.replace(target, &old, pod, Run::Real, Oversize::DropManagedFields, attempt);
             if let Outcome::Done(content) = marked.await? {
                 if let (Some(version), Content::Entry(entry)) = (&mut options.resource_version, content) {
@@ -130,7 +127,7 @@ impl Registry {
             }
         }
         options.check()?;
-        self.delete_admitted(target, target.name, &options, Some(admitted)).await.map(drop)
+        self.delete_one(target, target.name, &options, Some(admitted)).await.map(drop)
     }
 
     /// Checks the budget of a pod, and takes one disruption from it.

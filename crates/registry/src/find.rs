@@ -1,7 +1,7 @@
 //! Reads the newest state of an object for a write: the object, nothing, or bytes that cannot be read.
 
+use crate::damaged::Damaged;
 use crate::error::status;
-use crate::unreadable::Unreadable;
 use crate::write::MODIFIED;
 use crate::{Registry, Target};
 use cache::{Entry, Freshness};
@@ -20,7 +20,7 @@ pub(crate) enum Found {
     /// An object.
     Object(Old),
     /// Bytes that cannot be read.
-    Unreadable(Unreadable),
+    Damaged(Damaged),
     /// Nothing.
     Nothing,
 }
@@ -31,7 +31,7 @@ impl Registry {
         match self.newest(target).await? {
             Ok(Some(entry)) => found(target, entry).await,
             Ok(None) => Ok(Found::Nothing),
-            Err(unreadable) => Ok(Found::Unreadable(unreadable)),
+            Err(unreadable) => Ok(Found::Damaged(unreadable)),
         }
     }
 
@@ -44,11 +44,11 @@ impl Registry {
                 (target, found(&target, entry).await?)
             }
             Ok(None) => (*target, Found::Nothing),
-            Err(unreadable) => (*target, Found::Unreadable(unreadable)),
+            Err(unreadable) => (*target, Found::Damaged(unreadable)),
         })
     }
 
-    async fn newest(&self, target: &Target<'_>) -> Result<Result<Option<Arc<Entry>>, Unreadable>, Status> {
+    async fn newest(&self, target: &Target<'_>) -> Result<Result<Option<Arc<Entry>>, Damaged>, Status> {
         match target.stored()?.resource.get(target.namespace, target.name, Freshness::MostRecent).await {
             Ok(entry) => Ok(Ok(entry)),
             Err(cache::Error::Corrupt(corrupt)) => Ok(Err((&*corrupt).into())),
@@ -60,7 +60,7 @@ impl Registry {
     pub(crate) async fn find_object(&self, target: &Target<'_>) -> Result<Old, Status> {
         match self.find(target).await? {
             Found::Object(old) => Ok(old),
-            Found::Unreadable(unreadable) => Err(target.unreadable(&unreadable)),
+            Found::Damaged(unreadable) => Err(target.unreadable(&unreadable)),
             Found::Nothing => Err(target.not_found()),
         }
     }
@@ -78,6 +78,6 @@ async fn found(target: &Target<'_>, entry: Arc<Entry>) -> Result<Found, Status> 
             let object = stored.to_working_version(&entry, object).await?;
             Ok(Found::Object(Old { object, entry }))
         }
-        Err(unreadable) => Ok(Found::Unreadable(unreadable)),
+        Err(unreadable) => Ok(Found::Damaged(unreadable)),
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::{revision, status, unknown_reason_500};
 use crate::{Content, Registry, Target, scale};
 use cache::{Entry, Freshness};
-use kinds::SubresourceAction;
+use kinds::Action;
 use schema::Status;
 use std::sync::Arc;
 use store::Revision;
@@ -17,14 +17,11 @@ impl Registry {
         }
         let entry = self.entry(target, freshness(resource_version)?).await?;
         match target.subresource.map(|subresource| &subresource.action) {
-            None | Some(SubresourceAction::Part(_)) => Ok(Content::Entry(entry)),
-            Some(SubresourceAction::Scale(fields)) => scale::read(target.stored()?, &entry, fields).await,
-            Some(
-                SubresourceAction::Bind
-                | SubresourceAction::Evict
-                | SubresourceAction::IssueToken
-                | SubresourceAction::Connect(_),
-            ) => Err(Status::unknown_resource()),
+            None | Some(Action::Part(_)) => Ok(Content::Entry(entry)),
+            Some(Action::Scale(fields)) => scale::read(target.stored()?, &entry, fields).await,
+            Some(Action::Bind | Action::Evict | Action::IssueToken | Action::Connect(_)) => {
+                Err(Status::unknown_resource())
+            }
         }
     }
 

@@ -1,4 +1,5 @@
-//! The verbs: one file for each, with the fixed sequence of steps of a request, the same for every kind.
+//! The verbs, each a fixed sequence of steps that is the same for every kind. Create, update, patch and apply
+//! are one sequence (`write`).
 //!
 //! 1. **Proof by type.** A verb takes a [`Target`], which is made from an [`auth::Authorized`] and names the
 //!    object that was authorized.
@@ -20,6 +21,7 @@ pub mod conditions;
 mod connect;
 mod content;
 mod convert;
+mod damaged;
 mod delete;
 mod delete_collection;
 mod delete_unreadable;
@@ -44,7 +46,6 @@ mod stored;
 mod target;
 mod token;
 mod token_request;
-mod unreadable;
 mod validate;
 mod watch;
 mod write;
@@ -60,6 +61,7 @@ pub use components::{Components, Health};
 pub use connect::{Backend, CommandStreams, ConnectOptions, KubeletAddresses, Location, is_proxyable};
 pub use content::{Answer, Content, List};
 pub use convert::{Conversion, Convert};
+pub use damaged::{UnreadableObjects, is_damaged};
 pub use error::{status, unknown_reason_500};
 pub use escalation::Escalation;
 pub use hooks::{WriteHook, WriteHooks};
@@ -68,8 +70,7 @@ pub use merge::{FieldValidation, Patch};
 pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, WriteKind, WriteOptions};
 pub use plugin_writer::PluginWriter;
 pub use registry::{Config, CustomKind, CustomVersion, Error, Registry, Selection, specs};
-pub use stored::{Stored, StoredVersion, StoredVersions};
+pub use stored::{ReadableVersion, Stored, StoredVersions};
 pub use target::Target;
 pub use token_request::TokenIssuing;
-pub use unreadable::{UnreadableObjects, is_unreadable};
 pub use watch::Watch;

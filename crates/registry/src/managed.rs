@@ -1,7 +1,7 @@
 //! The managed fields of a request: [`merge::managed`] with the kinds and versions that are served.
 
 use crate::{Served, Stored, Target, WriteOptions, object_meta};
-use kinds::ScaleFields;
+use kinds::ScalePaths;
 use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
 use object::excerpt::excerpt;
 use object::field::more;
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
                 return Ok(answer);
             }
             for asked in asked {
-                let converted = self.convert_now(asked.object.clone(), &asked.to).await?;
+                let converted = self.convert_through_webhook(asked.object.clone(), &asked.to).await?;
                 self.waiting().done.push((asked, converted));
             }
         }
@@ -131,7 +131,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Converts an object to another version of the kind.
-    async fn convert_now(&self, object: Value, to: &str) -> Result<Value, Status> {
+    async fn convert_through_webhook(&self, object: Value, to: &str) -> Result<Value, Status> {
         let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
         let (Some(from), Some(to)) = (self.served(&from), self.served(to)) else { return Ok(object) };
         to.import(from, object).await
@@ -180,7 +180,7 @@ impl Versions for Fields<'_> {
         }
     }
 
-    fn resets(&self, version: &str) -> Option<&Set> {
+    fn unowned(&self, version: &str) -> Option<&Set> {
         let subresource = self.target.subresource_name();
         let unowned = &self.served(version)?.unowned;
         unowned.iter().find(|(name, _)| name == subresource).map(|(_, set)| set)
@@ -190,7 +190,7 @@ impl Versions for Fields<'_> {
 /// Updates the managed fields of a scale, and those of its object.
 pub(crate) struct ScaleManager<'a> {
     /// The field paths of the scale in its object.
-    pub(crate) fields: &'a ScaleFields,
+    pub(crate) paths: &'a ScalePaths,
     api_version: Text,
     versions: Vec<String>,
     ty: Ref<Type>,
@@ -203,14 +203,14 @@ const SCALE: &str = "autoscaling/v1";
 impl<'a> ScaleManager<'a> {
     pub(crate) fn new(
         target: &Target<'_>,
-        fields: &'a ScaleFields,
+        paths: &'a ScalePaths,
         ty: &'static Type,
         options: &'a WriteOptions,
     ) -> Self {
         let all = target.catalog.versions_of(target.served);
         let same = all.filter(|served| served.is_same_resource(target.served));
         Self {
-            fields,
+            paths,
             api_version: target.served.api_version.clone(),
             versions: same.map(|served| served.api_version.to_string()).collect(),
             ty: Ref::Static(ty),
@@ -246,7 +246,7 @@ impl<'a> ScaleManager<'a> {
 
     fn scale(&self) -> Scale<'_> {
         Scale {
-            replicas: &self.fields.spec_replicas,
+            replicas: &self.paths.spec_replicas,
             api_version: &self.api_version,
             versions: &self.versions,
         }
@@ -271,7 +271,7 @@ impl Versions for ScaleManager<'_> {
         Some(Typed { ty: self.ty(to)?, value: object })
     }
 
-    fn resets(&self, _version: &str) -> Option<&Set> {
+    fn unowned(&self, _version: &str) -> Option<&Set> {
         None
     }
 }
@@ -294,7 +294,7 @@ pub(crate) fn put_fields(
             Some(Typed { ty: self.ty(to)?, value: object })
         }
 
-        fn resets(&self, _version: &str) -> Option<&Set> {
+        fn unowned(&self, _version: &str) -> Option<&Set> {
             None
         }
     }

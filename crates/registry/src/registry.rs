@@ -6,7 +6,7 @@ use crate::components::Components;
 use crate::connect::KubeletAddresses;
 use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
-use crate::stored::{InPlace, Stored, StoredVersion, StoredVersions};
+use crate::stored::{InPlace, ReadableVersion, Stored, StoredVersions};
 use crate::token_request::TokenIssuing;
 use admission::Chain;
 use auth::{Authenticators, Authorizer};
@@ -362,15 +362,15 @@ impl CustomKind {
 
     /// The versions of stored objects, as a request whose working version is `working` sees them.
     fn seen_from(&self, working: &CustomVersion) -> StoredVersions {
-        let stored_version = |version: &CustomVersion| {
+        let storage_version = |version: &CustomVersion| {
             let ResourceType { kind, api_version, ty, .. } = &*version.resource_type;
-            StoredVersion::new(kind, api_version, ty.clone(), self.conversion.clone())
+            ReadableVersion::new(kind, api_version, ty.clone(), self.conversion.clone())
         };
         let others = self.versions.iter().filter(|version| !version.is_named(&working.resource_type.version));
         let storage = others.clone().position(|version| version.is_named(&self.storage_version));
         StoredVersions {
-            working: stored_version(working),
-            others: others.map(stored_version).collect(),
+            working: storage_version(working),
+            others: others.map(storage_version).collect(),
             storage,
         }
     }
@@ -386,22 +386,22 @@ impl CustomVersion {
 fn builtin(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Result<Served, Error> {
     let resource_type = resolve(kind, version)?;
     let Some((owner, storage)) =
-        kind.storage_owner().and_then(|owner| owner.stored_version().map(|storage| (owner, storage)))
+        kind.storage_owner().and_then(|owner| owner.storage_version().map(|storage| (owner, storage)))
     else {
         return Ok(Served::new(Arc::new(resource_type), None));
     };
     let prefix = store_prefix(owner.group, owner.resource);
-    let stored_version = |version: &'static Version| {
+    let storage_version = |version: &'static Version| {
         let ResourceType { kind, api_version, ty, .. } = resolve(owner, version)?;
-        Ok::<_, Error>(StoredVersion::new(&kind, &api_version, ty, Conversion::of(version)))
+        Ok::<_, Error>(ReadableVersion::new(&kind, &api_version, ty, Conversion::of(version)))
     };
     let others = owner.versions.iter().filter(|version| version.name != storage.name);
     let stored = Stored {
         resource: cache.resource(&prefix).ok_or(Error::Missing(prefix))?,
         versions: Arc::new(StoredVersions {
-            working: stored_version(storage)?,
+            working: storage_version(storage)?,
             storage: None,
-            others: others.map(stored_version).collect::<Result<_, _>>()?,
+            others: others.map(storage_version).collect::<Result<_, _>>()?,
         }),
         is_working_version: std::ptr::eq(owner, kind) && storage.name == version.name,
         conversion: Conversion::of(version),

@@ -7,7 +7,7 @@ use crate::preconditions::check_uid;
 use crate::write::MODIFIED;
 use crate::{Answer, Content, Stored, Target, object_meta};
 use cache::Entry;
-use kinds::{NameRule, ScaleFields, Scope};
+use kinds::{NameRule, ScalePaths, Scope};
 use object::field::{Error, Path};
 use object::label::{self, Expression, Selector};
 use object::quote::Quoted;
@@ -19,16 +19,16 @@ use schema::{Ref, Status, Type, builtin};
 const UNSET: i64 = i32::MIN as i64;
 
 /// The scale of a stored object.
-pub(crate) async fn content(stored: &Stored, entry: &Entry, fields: &ScaleFields) -> Result<Content, Status> {
-    Ok(Content::Other { ty: Ref::Static(ty()?), value: of(&stored.decode(entry).await?, fields)? })
+pub(crate) async fn content(stored: &Stored, entry: &Entry, paths: &ScalePaths) -> Result<Content, Status> {
+    Ok(Content::Other { ty: Ref::Static(ty()?), value: of(&stored.decode(entry).await?, paths)? })
 }
 
 /// The scale of a stored object, for a GET: 500 for a custom object without the desired number.
-pub(crate) async fn read(stored: &Stored, entry: &Entry, fields: &ScaleFields) -> Result<Content, Status> {
+pub(crate) async fn read(stored: &Stored, entry: &Entry, paths: &ScalePaths) -> Result<Content, Status> {
     let object = stored.decode(entry).await?;
-    let value = of(&object, fields)?;
-    if is_unset(&object, fields)? {
-        let path = fields.spec_replicas_path();
+    let value = of(&object, paths)?;
+    if is_unset(&object, paths)? {
+        let path = paths.spec_replicas_path();
         let why = format!("the spec replicas field {} does not exist", Quoted(&path));
         return Err(Status::internal_error(&why));
     }
@@ -36,9 +36,9 @@ pub(crate) async fn read(stored: &Stored, entry: &Entry, fields: &ScaleFields) -
 }
 
 /// The scale of an object that a request is about to change.
-pub(crate) fn to_change(object: &Value, fields: &ScaleFields) -> Result<Value, Status> {
-    let mut scale = of(object, fields)?;
-    if is_unset(object, fields)?
+pub(crate) fn to_change(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
+    let mut scale = of(object, paths)?;
+    if is_unset(object, paths)?
         && let Some(spec) = scale.as_map_mut().and_then(|scale| kinds::map_at(scale, "spec"))
     {
         spec.insert("replicas", UNSET);
@@ -47,16 +47,16 @@ pub(crate) fn to_change(object: &Value, fields: &ScaleFields) -> Result<Value, S
 }
 
 /// Whether a custom object lacks the desired number. Built-in kinds have a default.
-fn is_unset(object: &Value, fields: &ScaleFields) -> Result<bool, Status> {
-    let replicas = fields.spec_replicas(map(object)?).map_err(unknown_reason_500)?;
-    Ok(fields.is_custom && replicas.is_none())
+fn is_unset(object: &Value, paths: &ScalePaths) -> Result<bool, Status> {
+    let replicas = paths.spec_replicas(map(object)?).map_err(unknown_reason_500)?;
+    Ok(paths.are_open && replicas.is_none())
 }
 
 /// Replaces the object in an answer by its scale.
-pub(crate) async fn answer(stored: &Stored, answer: Answer, fields: &ScaleFields) -> Result<Answer, Status> {
+pub(crate) async fn answer(stored: &Stored, answer: Answer, paths: &ScalePaths) -> Result<Answer, Status> {
     let content = match answer.content {
-        Content::Entry(entry) => content(stored, &entry, fields).await?,
-        Content::Tree(tree) => Content::Other { ty: Ref::Static(ty()?), value: of(&tree, fields)? },
+        Content::Entry(entry) => content(stored, &entry, paths).await?,
+        Content::Tree(tree) => Content::Other { ty: Ref::Static(ty()?), value: of(&tree, paths)? },
         other @ Content::Other { .. } => other,
     };
     Ok(Answer { content, ..answer })
@@ -78,13 +78,13 @@ pub(crate) fn check_patched_uid(target: &Target<'_>, scale: &Map, object: &Map) 
 pub(crate) fn apply(
     scale: &Map,
     object: &mut Map,
-    fields: &ScaleFields,
+    paths: &ScalePaths,
     target: &Target<'_>,
     run: Run,
 ) -> Result<(), Status> {
     let wanted = number(scale);
-    if fields.is_custom && wanted == UNSET {
-        let path = fields.spec_replicas_path();
+    if paths.are_open && wanted == UNSET {
+        let path = paths.spec_replicas_path();
         let why = format!("the spec replicas field {} cannot be empty", Quoted(&path));
         return Err(Status::bad_request(why));
     }
@@ -94,13 +94,13 @@ pub(crate) fn apply(
     if !version.is_empty() && (revision(version).is_err() || version != there) {
         return Err(target.conflict(MODIFIED));
     }
-    set(object, &fields.spec_replicas, wanted);
+    set(object, &paths.spec_replicas, wanted);
     Ok(())
 }
 
 /// Validates a scale. The scale of a custom kind has no rules: its object is validated.
-pub(crate) fn validate(scale: &Map, fields: &ScaleFields, target: &Target<'_>) -> Result<(), Status> {
-    if fields.is_custom {
+pub(crate) fn validate(scale: &Map, paths: &ScalePaths, target: &Target<'_>) -> Result<(), Status> {
+    if paths.are_open {
         return Ok(());
     }
     let mut errors = kinds::object_meta::validate(scale, Scope::Namespaced, NameRule::Subdomain);
@@ -136,7 +136,7 @@ fn number(scale: &Map) -> i64 {
 }
 
 /// The scale of an object.
-pub(crate) fn of(object: &Value, fields: &ScaleFields) -> Result<Value, Status> {
+pub(crate) fn of(object: &Value, paths: &ScalePaths) -> Result<Value, Status> {
     let object = map(object)?;
     let mut metadata = Map::new();
     for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -144,13 +144,13 @@ pub(crate) fn of(object: &Value, fields: &ScaleFields) -> Result<Value, Status> 
             metadata.insert(key, value.clone());
         }
     }
-    let replicas = fields.spec_replicas(object).map_err(unknown_reason_500)?;
+    let replicas = paths.spec_replicas(object).map_err(unknown_reason_500)?;
     let mut spec = Map::new();
     insert_number(&mut spec, "replicas", replicas.unwrap_or_default());
-    let replicas = fields.status_replicas(object).map_err(unknown_reason_500)?;
+    let replicas = paths.status_replicas(object).map_err(unknown_reason_500)?;
     let mut status = Map::new();
     insert_number(&mut status, "replicas", replicas.unwrap_or_default());
-    let selector = match fields.selector(object).map_err(unknown_reason_500)? {
+    let selector = match paths.selector(object).map_err(unknown_reason_500)? {
         Some(Value::Map(map)) => selector(map),
         Some(Value::String(text)) => text.to_string(),
         _ => String::new(),

@@ -19,8 +19,8 @@
 
 use crate::catalog::{Served, head};
 use crate::convert::{Conversion, one, set_kind};
+use crate::damaged::Damaged;
 use crate::error::unknown_reason_500;
-use crate::unreadable::Unreadable;
 use bytes::Bytes;
 use cache::{Entry, Fit, Resource};
 use object::{Text, Value};
@@ -58,15 +58,15 @@ pub(crate) enum InPlace {
 /// Every version that the bytes of a kind's objects can be in.
 pub struct StoredVersions {
     /// The version that requests work on.
-    pub working: StoredVersion,
+    pub working: ReadableVersion,
     /// The other versions.
-    pub others: Vec<StoredVersion>,
+    pub others: Vec<ReadableVersion>,
     /// The index of the storage version in `others`; `None` if it is the working version.
     pub(crate) storage: Option<usize>,
 }
 
 /// One version that bytes can be in.
-pub struct StoredVersion {
+pub struct ReadableVersion {
     /// The kind.
     pub kind: Text,
     /// `apps/v1`.
@@ -80,12 +80,12 @@ pub struct StoredVersion {
 
 impl StoredVersions {
     /// The version that new states are written in.
-    pub fn storage(&self) -> &StoredVersion {
+    pub fn storage(&self) -> &ReadableVersion {
         self.storage.and_then(|at| self.others.get(at)).unwrap_or(&self.working)
     }
 }
 
-impl StoredVersion {
+impl ReadableVersion {
     /// A version with its type, and the conversion between it and the working version.
     pub fn new(kind: &Text, api_version: &Text, ty: Ref<Type>, conversion: Conversion) -> Self {
         let head = head(kind, api_version);
@@ -151,7 +151,8 @@ impl Stored {
     /// Whether the stored metadata of an object is the same in every version. Conversion webhooks are not
     /// asked.
     pub fn has_metadata_as_stored(&self, entry: &Entry) -> bool {
-        self.old_version(entry).is_none_or(|version| !matches!(version.conversion, Conversion::Builtin(_)))
+        self.version_if_not_working(entry)
+            .is_none_or(|version| !matches!(version.conversion, Conversion::Builtin(_)))
     }
 
     /// Whether writing an object again without a change would give the same bytes.
@@ -161,7 +162,7 @@ impl Stored {
     }
 
     /// Whether decoding an object with the current schema changes nothing. The entry keeps the result.
-    fn fits(&self, entry: &Entry, version: &StoredVersion) -> bool {
+    fn fits(&self, entry: &Entry, version: &ReadableVersion) -> bool {
         if version.ty.custom.is_none() {
             return true;
         }
@@ -207,27 +208,27 @@ impl Stored {
     }
 
     /// The tree of a stored object, in the version of its bytes.
-    pub(crate) fn decode_as_stored(&self, entry: &Entry) -> Result<Value, Unreadable> {
-        let version = self.old_version(entry).unwrap_or(&self.versions.working);
+    pub(crate) fn decode_as_stored(&self, entry: &Entry) -> Result<Value, Damaged> {
+        let version = self.version_if_not_working(entry).unwrap_or(&self.versions.working);
         match json::decode(&version.ty, entry.bytes(), &Limits::STORED) {
             Ok(decoded) => Ok(version.with_defaults(entry, decoded)),
             Err(error) => {
                 log::error!(key = entry.key(), error:%; "a stored object cannot be decoded");
-                Err(Unreadable::undecodable(entry, &error))
+                Err(Damaged::undecodable(entry, &error))
             }
         }
     }
 
     /// Converts the tree of a stored object from the version of its bytes to the working version.
     pub(crate) async fn to_working_version(&self, entry: &Entry, object: Value) -> Result<Value, Status> {
-        match self.old_version(entry) {
+        match self.version_if_not_working(entry) {
             Some(version) => self.import(version, object).await,
             None => Ok(object),
         }
     }
 
     /// Converts a tree of another version to the working version.
-    async fn import(&self, version: &StoredVersion, object: Value) -> Result<Value, Status> {
+    async fn import(&self, version: &ReadableVersion, object: Value) -> Result<Value, Status> {
         let working = &self.versions.working;
         let converted = version.conversion.to_working(vec![object], &working.api_version).await?;
         let mut object = one(converted)?;
@@ -261,7 +262,7 @@ impl Stored {
     /// stored.
     pub fn decode_now(&self, entry: &Entry) -> Result<Value, Status> {
         let mut object = self.decode_or_refuse(entry)?;
-        let Some(version) = self.old_version(entry) else { return Ok(object) };
+        let Some(version) = self.version_if_not_working(entry) else { return Ok(object) };
         version.conversion.to_working_now(&mut object);
         self.versions.working.adopt(&mut object)?;
         Ok(object)
@@ -273,7 +274,7 @@ impl Stored {
     }
 
     /// The version of bytes that are not in the working version.
-    fn old_version(&self, entry: &Entry) -> Option<&StoredVersion> {
+    fn version_if_not_working(&self, entry: &Entry) -> Option<&ReadableVersion> {
         if self.versions.working.is_version_of(entry.bytes()) {
             return None;
         }

@@ -2,11 +2,11 @@
 
 use crate::catalog::{Catalog, Served};
 use crate::commit::Run;
+use crate::damaged::Damaged;
 use crate::stored::{InPlace, Stored};
-use crate::unreadable::Unreadable;
 use auth::{Attributes, Authorized};
 use cache::Entry;
-use kinds::{SubresourceAction, SubresourceType, WrittenPart};
+use kinds::{Action, Subresource, WrittenPart};
 use schema::{Ref, Status, Type};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct Target<'a> {
     /// The kind.
     pub served: &'a Arc<Served>,
     /// The subresource.
-    pub subresource: Option<&'a SubresourceType>,
+    pub subresource: Option<&'a Subresource>,
     /// The namespace; empty for all namespaces, and for kinds without namespaces.
     pub namespace: &'a str,
     /// The name; empty for a collection.
@@ -32,7 +32,7 @@ impl<'a> Target<'a> {
         proof: &'a Authorized,
         catalog: &'a Catalog,
         served: &'a Arc<Served>,
-        subresource: Option<&'a SubresourceType>,
+        subresource: Option<&'a Subresource>,
     ) -> Result<Self, Status> {
         let auth::Target::Resource { group, version, resource, subresource: part, namespace, name } =
             &proof.attributes().target
@@ -42,7 +42,7 @@ impl<'a> Target<'a> {
         let is_same = *group == *served.group
             && *version == *served.version
             && *resource == *served.resource
-            && *part == *subresource.map_or("", |subresource| subresource.name.as_str());
+            && *part == *subresource.map_or("", |subresource| subresource.name);
         if !is_same {
             log::error!(resource = resource.as_str(); "a permission was used for another resource");
             return Err(Status::internal_error("the permission is for another resource"));
@@ -110,13 +110,13 @@ impl<'a> Target<'a> {
 
     /// The name of the subresource; empty for the object itself.
     pub(crate) fn subresource_name(&self) -> &'a str {
-        self.subresource.map_or("", |subresource| subresource.name.as_str())
+        self.subresource.map_or("", |subresource| subresource.name)
     }
 
     /// The part of the object that the request writes; `None` for the object itself.
     pub(crate) fn part(&self) -> Option<WrittenPart> {
         match self.subresource.map(|subresource| &subresource.action) {
-            Some(SubresourceAction::Part(part)) => Some(*part),
+            Some(Action::Part(part)) => Some(*part),
             _ => None,
         }
     }
@@ -153,7 +153,7 @@ impl<'a> Target<'a> {
     }
 
     /// 500 for an object whose stored bytes cannot be read.
-    pub(crate) fn unreadable(&self, unreadable: &Unreadable) -> Status {
+    pub(crate) fn unreadable(&self, unreadable: &Damaged) -> Status {
         unreadable.status(&self.key(Run::Dry))
     }
 

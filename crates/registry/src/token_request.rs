@@ -12,14 +12,13 @@ use crate::{Answer, Content, Registry, Target, WriteOptions, WriteRequest, objec
 use admission::Operation;
 use auth::service_account::{Binding, Discovery, Grant, Issuer, Reference};
 use cache::{Entry, Freshness};
-use kinds::BodyType;
 use object::field::{self, Path};
 use object::time::Time;
 use object::{Key, Map, Value};
-use schema::Status;
 use schema::view::View as _;
 use schema::views::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use schema::views::core::v1::Pod;
+use schema::{Ref, Status};
 use std::sync::Arc;
 
 const GROUP: &str = "authentication.k8s.io";
@@ -60,11 +59,7 @@ impl Registry {
         mut request: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        let (Some(issuing), Some(BodyType::Kind(ty))) =
-            (&self.config().tokens, target.subresource.map(|subresource| &subresource.body))
-        else {
-            return Err(Status::unknown_resource());
-        };
+        let Some(issuing) = &self.config().tokens else { return Err(Status::unknown_resource()) };
         {
             let request = map_mut(&mut request)?;
             spec_mut(request)?
@@ -73,7 +68,13 @@ impl Registry {
             object_meta::wipe_system_fields(request);
             options.warnings.extend(object_meta::dedup_owners(request, Stage::BeforeAdmission));
         }
-        put_fields(ty, API_VERSION, target.subresource_name(), &mut request, options);
+        put_fields(
+            &Ref::Static(TokenRequest::schema()),
+            API_VERSION,
+            target.subresource_name(),
+            &mut request,
+            options,
+        );
         let write = WriteRequest::write(target, options);
         let attributes = write.attributes(Operation::Create, None);
         let admission = &self.config().admission;
@@ -102,7 +103,10 @@ impl Registry {
         object.insert("status", answered);
         object.insert("kind", KIND);
         object.insert("apiVersion", API_VERSION);
-        Ok(Answer { code: 201, content: Content::Other { ty: ty.clone(), value: request } })
+        Ok(Answer {
+            code: 201,
+            content: Content::Other { ty: Ref::Static(TokenRequest::schema()), value: request },
+        })
     }
 
     /// The object that a token is bound to.

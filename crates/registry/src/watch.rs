@@ -23,7 +23,7 @@ impl Registry {
             }
             (Some(true), Revision::ZERO) => Start::StreamingList(Freshness::Any),
             (Some(true), wanted) => Start::StreamingList(Freshness::NotOlderThan(wanted)),
-            (Some(false), Revision::ZERO) => Start::After(self.cache().revision()),
+            (Some(false), Revision::ZERO) => Start::After(target.stored()?.resource.revision()),
             (None, Revision::ZERO) if options.resource_version.is_empty() => {
                 Start::State(Freshness::MostRecent)
             }

@@ -18,12 +18,15 @@
 //! | 13 validating admission | sees the state to be stored; gives the proof that the commit takes |
 //! | 14 commit | if the object is still the one that was read; otherwise everything from step 2 on is done again |
 //!
-//! After a conflict every step from 2 on is repeated on the newer state until the request times out, as in
-//! the reference. A POST of a name that exists is not retried; with `generateName` it is tried with eight
-//! names, from the end of step 7 on. A binding and a delete have fewer steps: see `bind` and `delete`.
+//! A new object gets its name, uid and creation time at the end of step 7, and its resource version is looked
+//! at last before the commit. After a conflict every step from 2 on is repeated on the newer state until the
+//! request times out, as in the reference; requests of the server itself have no timeout. A POST of a name
+//! that exists is not retried; with `generateName` eight names are tried, from the end of step 7 on. A
+//! binding and a delete have fewer steps: see `bind` and `delete`.
 
 use crate::commit::{self, Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
+use crate::damaged::Damaged;
 use crate::error::{status, unknown_reason_500};
 use crate::find::{Found, Old};
 use crate::managed::{Fields, ScaleManager};
@@ -31,14 +34,13 @@ use crate::object_meta::{self, Stage};
 use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, take_version};
 use crate::prepare::{default, default_stored, name_object, prepare_create, prepare_update};
 use crate::review::Review;
-use crate::unreadable::Unreadable;
 use crate::{
     Answer, Config, Content, Registry, Target, WriteOptions, WriteRequest, apply, patch, scale, validate,
 };
 use admission::{Admitted, Attributes, Operation, Reservation};
 use bytes::Bytes;
 use cache::{Change, Freshness};
-use kinds::{SubresourceAction, WrittenPart};
+use kinds::{Action, WrittenPart};
 use merge::Patch;
 use merge::managed::keep_times;
 use object::time::Time;
@@ -74,7 +76,7 @@ pub(crate) struct Write<'a> {
     options: &'a WriteOptions,
     run: Run,
     body: Body<'a>,
-    /// The name of the object; empty until it is generated.
+    /// The name in the request; empty if the name is generated, which only the object has then.
     name: String,
     /// The manager of the scale, for a request for the subresource `scale`.
     scale: Option<ScaleManager<'a>>,
@@ -102,10 +104,10 @@ impl Registry {
                 return self.bind_by_name(target, object, options).await;
             }
             None => {}
-            Some(SubresourceAction::Bind) => return self.bind(target, object, options).await,
+            Some(Action::Bind) => return self.bind(target, object, options).await,
             // Boxed, so that its future does not enlarge that of every create.
-            Some(SubresourceAction::Evict) => return Box::pin(self.evict(target, object, options)).await,
-            Some(SubresourceAction::IssueToken) => {
+            Some(Action::Evict) => return Box::pin(self.evict(target, object, options)).await,
+            Some(Action::IssueToken) => {
                 return Box::pin(self.issue_token(target, object, options)).await;
             }
             Some(_) => return Err(Status::method_not_allowed()),
@@ -128,10 +130,8 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
         target.check_verb(&["update"])?;
-        let is_scale = matches!(
-            target.subresource.map(|subresource| &subresource.action),
-            Some(SubresourceAction::Scale(_))
-        );
+        let is_scale =
+            matches!(target.subresource.map(|subresource| &subresource.action), Some(Action::Scale(_)));
         let mut object = match is_scale {
             true => in_namespace(target, object)?,
             false => incoming(target, object).await?,
@@ -197,9 +197,7 @@ impl<'a> Write<'a> {
             }
         };
         let scale = match target.subresource.map(|subresource| &subresource.action) {
-            Some(SubresourceAction::Scale(fields)) => {
-                Some(ScaleManager::new(target, fields, scale::ty()?, options))
-            }
+            Some(Action::Scale(paths)) => Some(ScaleManager::new(target, paths, scale::ty()?, options)),
             _ => None,
         };
         let run = Run::dry_if(options.dry_run);
@@ -248,7 +246,7 @@ impl<'a> Write<'a> {
                 self.check_preconditions(None)?;
                 Err(self.target.not_found())
             }
-            Found::Unreadable(unreadable) => {
+            Found::Damaged(unreadable) => {
                 self.check_replaces_damaged(&unreadable)?;
                 self.replaces_damaged = Some(unreadable.revision);
                 Ok(None)
@@ -258,7 +256,7 @@ impl<'a> Write<'a> {
 
     /// An unreadable object can be replaced by a PUT or an apply of the whole object, which creates it anew.
     /// Its resource version is still a precondition.
-    fn check_replaces_damaged(&self, unreadable: &Unreadable) -> Result<(), Status> {
+    fn check_replaces_damaged(&self, unreadable: &Damaged) -> Result<(), Status> {
         let (Body::Whole(_) | Body::Apply(..), None) = (&self.body, self.target.subresource) else {
             return Err(self.target.unreadable(unreadable));
         };
@@ -268,7 +266,6 @@ impl<'a> Write<'a> {
                 return Err(self.target.conflict(MODIFIED));
             }
         }
-        log::warn!(error:% = unreadable; "an object that cannot be read is replaced");
         Ok(())
     }
 
@@ -369,7 +366,7 @@ impl<'a> Write<'a> {
     fn view<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         match &self.scale {
             None => Ok(Cow::Borrowed(object)),
-            Some(fields) => scale::of(object, fields.fields).map(Cow::Owned),
+            Some(manager) => scale::of(object, manager.paths).map(Cow::Owned),
         }
     }
 
@@ -377,9 +374,9 @@ impl<'a> Write<'a> {
     fn view_to_change<'v>(&self, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         match &self.scale {
             None => Ok(Cow::Borrowed(object)),
-            Some(fields) => {
-                let mut scale = scale::to_change(object, fields.fields)?;
-                fields.put(object, &mut scale);
+            Some(manager) => {
+                let mut scale = scale::to_change(object, manager.paths)?;
+                manager.put(object, &mut scale);
                 Ok(Cow::Owned(scale))
             }
         }
@@ -387,15 +384,15 @@ impl<'a> Write<'a> {
 
     /// The object with its changed scale; for all other requests, `new` itself.
     fn put_back(&self, old: &Value, new: Value) -> Result<Value, Status> {
-        let Some(fields) = &self.scale else { return Ok(new) };
+        let Some(manager) = &self.scale else { return Ok(new) };
         let mut object = old.clone();
         let scale = map(&new)?;
-        scale::validate(scale, fields.fields, self.target)?;
+        scale::validate(scale, manager.paths, self.target)?;
         if matches!(self.body, Body::Patch(..) | Body::Apply(..)) {
             scale::check_patched_uid(self.target, scale, map(&object)?)?;
         }
-        scale::apply(scale, map_mut(&mut object)?, fields.fields, self.target, self.run)?;
-        fields.put_back(&mut object, &new);
+        scale::apply(scale, map_mut(&mut object)?, manager.paths, self.target, self.run)?;
+        manager.put_back(&mut object, &new);
         Ok(object)
     }
 
@@ -581,12 +578,15 @@ impl<'a> Write<'a> {
         let change = Change::put(&stored.resource, namespace, name, bytes);
         let change = match self.replaces_damaged {
             Some(revision) => change.expect_revision(revision),
-            None => change.create_only(),
+            None => change.create_or_replace_damaged(),
         };
         match self.registry.commit(change, admitted).await {
             Ok(committed) => {
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
+                if let Some(revision) = self.replaces_damaged {
+                    log::warn!(object:% = format_args!("{entry:?}"), revision:%; "a damaged object was replaced");
+                }
                 stored.note_written(&entry, &new);
                 Ok(Outcome::Done(Content::Entry(entry)))
             }
@@ -610,7 +610,7 @@ impl<'a> Write<'a> {
         let answer = Answer { code, content };
         match &self.scale {
             None => Ok(answer),
-            Some(fields) => scale::answer(self.target.stored()?, answer, fields.fields).await,
+            Some(manager) => scale::answer(self.target.stored()?, answer, manager.paths).await,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::convert::map;
 use crate::delete_unreadable::OPTION;
 use crate::{DeleteOptions, Target, WriteOptions};
 use admission::{Attributes, Operation, Request, Warnings};
-use kinds::{BodyType, ResourceType};
+use kinds::{ResourceType, SubresourceBody};
 use merge::FieldValidation;
 use object::{Map, Value};
 use schema::{GroupVersionKind, Status};
@@ -70,7 +70,9 @@ impl<'a> WriteRequest<'a> {
 
     /// Whether the body is of the subresource's own kind, such as `Scale`. Such a kind has one version.
     fn has_own_kind(&self) -> bool {
-        self.target.subresource.is_some_and(|subresource| !matches!(subresource.body, BodyType::Object))
+        self.target
+            .subresource
+            .is_some_and(|subresource| !matches!(subresource.body, SubresourceBody::Object))
     }
 }
 

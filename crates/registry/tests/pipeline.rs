@@ -206,10 +206,10 @@ impl Api {
         let target = Target::find(&proof, &catalog).unwrap();
         let tree = |text: &str| {
             let ty = match target.subresource.map(|subresource| &subresource.body) {
-                Some(kinds::BodyType::Kind(ty)) => ty,
-                _ => &target.served.ty,
+                Some(kinds::SubresourceBody::Kind(ty)) => schema::Ref::Static(ty()),
+                _ => target.served.ty.clone(),
             };
-            json::decode(ty, text.as_bytes(), &Limits::REQUEST).unwrap().value
+            json::decode(&ty, text.as_bytes(), &Limits::REQUEST).unwrap().value
         };
         let options = WriteOptions { dry_run, field_manager: "test".into(), ..WriteOptions::default() };
         let deletion = DeleteOptions {

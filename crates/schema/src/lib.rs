@@ -22,6 +22,7 @@ mod lookup;
 mod model;
 pub mod protobuf;
 mod scalar;
+pub mod semantic;
 mod slots;
 mod stack;
 pub mod status;

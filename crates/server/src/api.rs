@@ -9,17 +9,13 @@ mod compress;
 mod connect;
 pub use connect::{Backends, KubeletClient};
 mod decode;
-mod dispatch;
-pub(crate) use dispatch::warned;
 mod discovery;
+mod dispatch;
 mod in_use;
-pub(crate) mod large;
 mod list_body;
-pub(crate) mod negotiate;
 mod openapi;
 mod represent;
 pub(crate) use represent::status_body;
-pub(crate) mod request_info;
 mod routes;
 #[cfg(test)]
 mod testing;
@@ -30,12 +26,13 @@ use std::time::Duration;
 
 use registry::Registry;
 
+use crate::large::LargeWork;
 use crate::layers;
+use crate::negotiate::Negotiator;
+use crate::request_info::{IncompletePath, RequestInfo};
 use crate::unsent::Payer;
 use crate::{Error, Handler, Lifecycle, Request, Response};
 use discovery::Documents;
-use large::LargeWork;
-use request_info::{IncompletePath, RequestInfo};
 
 /// The handler of the API.
 pub struct Api {
@@ -67,8 +64,8 @@ impl Api {
         Self { registry, lifecycle, config, documents, large, backends: Arc::new(backends) }
     }
 
-    fn negotiator(&self) -> negotiate::Negotiator {
-        negotiate::Negotiator { cbor: self.config.cbor, compression: self.config.compression, custom: false }
+    fn negotiator(&self) -> Negotiator {
+        Negotiator { cbor: self.config.cbor, compression: self.config.compression, custom: false }
     }
 
     async fn respond(&self, request: Request) -> Result<Response, Error> {

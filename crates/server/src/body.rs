@@ -112,7 +112,7 @@ impl http_body::Body for Body {
 pub struct Limit {
     /// The largest size in bytes.
     pub bytes: usize,
-    /// The longest time from the first byte to the last.
+    /// The longest time from the start of reading to the last byte.
     pub time: Duration,
 }
 
@@ -143,7 +143,7 @@ pub enum Error {
 
 /// The bounds on reading the rest of a refused body, which is discarded: otherwise a client that is still
 /// sending would not receive the response.
-pub(crate) const DISCARDED: Limit = Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
+pub(crate) const AFTER_TOO_LARGE: Limit = Limit { bytes: 8 << 20, time: Duration::from_secs(2) };
 
 /// Reads a request's body to its end, holding no more than `limit` allows at any time.
 pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> {
@@ -156,21 +156,21 @@ pub async fn read(body: &mut RequestBody, limit: Limit) -> Result<Bytes, Error> 
     };
     if let Err(Error::TooLarge { .. }) = outcome {
         // The response is the same if this fails.
-        let _ = tokio::time::timeout(DISCARDED.time, discard(body, DISCARDED.bytes)).await;
+        let _ = tokio::time::timeout(AFTER_TOO_LARGE.time, discard(body, AFTER_TOO_LARGE.bytes)).await;
     }
     outcome
 }
 
 /// The bounds on reading a body that no handler has read, before the response, as in the reference: otherwise
 /// a client that is still sending would not receive the response, and the connection could not be reused.
-const UNWANTED: Limit = Limit { bytes: 256 << 10, time: Duration::from_secs(1) };
+const UNREAD: Limit = Limit { bytes: 256 << 10, time: Duration::from_secs(1) };
 
 /// Reads a body that no handler has read, within bounds.
 pub(crate) async fn discard_unwanted(body: hyper::body::Incoming) {
     let mut body = RequestBody::Incoming(body);
     if !body.is_end_stream() {
         // The response is the same if this fails.
-        let _ = tokio::time::timeout(UNWANTED.time, discard(&mut body, UNWANTED.bytes)).await;
+        let _ = tokio::time::timeout(UNREAD.time, discard(&mut body, UNREAD.bytes)).await;
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::body::{self, DISCARDED, StreamError};
+use crate::body::{self, AFTER_TOO_LARGE, StreamError};
 use crate::connections::{Connections, Link};
 use crate::handler::Handler;
 use crate::metered::Metered;
@@ -284,10 +284,10 @@ async fn drive<C: HttpConnection + Unpin>(
 async fn linger(mut stream: TlsStream<Metered>) {
     let close = async {
         stream.shutdown().await?;
-        tokio::io::copy(&mut stream.take(DISCARDED.bytes as u64), &mut tokio::io::sink()).await
+        tokio::io::copy(&mut stream.take(AFTER_TOO_LARGE.bytes as u64), &mut tokio::io::sink()).await
     };
     // The stream is closed in any case.
-    let _ = timeout(DISCARDED.time, close).await;
+    let _ = timeout(AFTER_TOO_LARGE.time, close).await;
 }
 
 /// The timeout that a connection has exceeded.

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::api::request_info::{IncompletePath, RequestInfo, Verb};
 use crate::handler::{Handler, Layer};
+use crate::request_info::{IncompletePath, RequestInfo, Verb};
 use crate::{Error, Query, Request, Response, Status};
 use kinds::Verb as KindVerb;
 
@@ -17,7 +17,7 @@ static SUBRESOURCES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Refuses a `timeout` that is not a duration, on every path.
+/// Refuses a `timeout` that is not a duration, on every path but those of long-running requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeoutIsDuration;
 

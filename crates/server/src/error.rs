@@ -4,10 +4,10 @@
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
-use crate::api::negotiate::ErrorFormat;
 use crate::api::status_body;
 use crate::http1::HeadError;
 use crate::layers::NoCacheControl;
+use crate::negotiate::ErrorFormat;
 use crate::{Body, Response, Status, body};
 
 /// Why a request failed.
@@ -75,6 +75,14 @@ impl Error {
     }
 
     /// The plain-text 500 for a path that ends with `watch` or `proxy`.
+    /// The error of a request that was not authorized.
+    pub(crate) fn denied(uri: &http::Uri, denied: auth::Denied) -> Self {
+        match denied {
+            auth::Denied::Forbidden(status) => status.into(),
+            auth::Denied::Failed(why) => Self::internal(uri, why),
+        }
+    }
+
     pub(crate) fn incomplete_path(uri: &http::Uri) -> Self {
         let why = "failed to create RequestInfo: unable to determine kind and namespace from url";
         Self::IncompletePath(internal_text(uri, format_args!("{why}, {}", path_and_query(uri))))

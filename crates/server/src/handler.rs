@@ -2,7 +2,18 @@
 //! handler.
 //!
 //! Both are async functions of traits with static dispatch: a stack of layers costs no allocation. A handler
-//! returns an [`Error`]; only one layer turns that into a response.
+//! returns an [`Error`], which becomes a response in `Error::into_response`.
+//!
+//! A response has extensions that are not sent to the client:
+//!
+//! | extension | set by | read by |
+//! |---|---|---|
+//! | `SendBy`: until when the response is sent | `api::dispatch`, watches, proxies | `sending` |
+//! | `Pins`: the superseded objects that the response keeps in memory | `api::dispatch`, `api::list_body` | `sending` |
+//! | `MayPause`: a proxied response whose backend may pause | `api::connect::proxy` | `sending` |
+//! | `Takeover`: who gets the connection after an upgrade | `api::connect` | `connection` |
+//! | `NoCacheControl`: no `Cache-Control` header is added | `Error::into_response` | `layers` |
+//! | `ReasonPhrase` of hyper | `Error::into_response` | hyper |
 
 use std::future::Future;
 use std::sync::Arc;

@@ -6,17 +6,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use auth::{Attributes, Authenticated, Authenticators, Authorizer, Credentials, Denied, ImpersonationError};
+use auth::{Attributes, Authenticated, Authenticators, Authorizer, Credentials, ImpersonationError};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderName};
 use http::{HeaderValue, Method};
 use http_body::Body as _;
 
-use crate::api::request_info::non_resource_verb;
-use crate::api::warned;
 use crate::handler::{Handler, Layer};
 use crate::health::{Audience, Checks};
+use crate::request_info::non_resource_verb;
 use crate::version::Info;
 use crate::{Body, Error, Request, Response, Status};
+
+const WARNING: HeaderName = HeaderName::from_static("warning");
 
 /// The handler that serves nothing: every path is 404.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +109,7 @@ pub(crate) struct Health {
 
 impl Layer for Health {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
-        let Some(checks) = self.checks.find(request.path()) else { return next.handle(request).await };
+        let Some(checks) = self.checks.find(request.raw_path()) else { return next.handle(request).await };
         permit(&self.authorizer, &request).await?;
         let is_known = caller(&request)?.is_known();
         let audience = if is_known { Audience::Known } else { Audience::Stranger };
@@ -125,7 +126,7 @@ pub(crate) struct Version {
 
 impl Layer for Version {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
-        if request.path().trim_end_matches('/') != "/version" {
+        if request.raw_path().trim_end_matches('/') != "/version" {
             return next.handle(request).await;
         }
         permit(&self.authorizer, &request).await?;
@@ -141,11 +142,8 @@ pub(crate) fn caller(request: &Request) -> Result<&Authenticated, Error> {
 /// Authorizes a non-resource request.
 async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Error> {
     let user = caller(request)?.user();
-    let attributes = Attributes::path(non_resource_verb(request.method()), request.path());
-    authorizer.check(user, &attributes).await.map_err(|denied| match denied {
-        Denied::Forbidden(status) => status.into(),
-        Denied::Failed(why) => Error::internal(request.uri(), why),
-    })
+    let attributes = Attributes::path(non_resource_verb(request.method()), request.raw_path());
+    authorizer.check(user, &attributes).await.map_err(|denied| Error::denied(request.uri(), denied))
 }
 
 /// Authenticates the user, stores it as an extension of the request, and removes the credentials: requests
@@ -241,4 +239,15 @@ impl Layer for UnwantedBody {
         }
         outcome
     }
+}
+/// Adds a header for each warning, in quotes; within them, quotes and backslashes are escaped and nothing
+/// else.
+pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {
+    for warning in warnings {
+        let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
 }

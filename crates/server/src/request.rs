@@ -19,9 +19,9 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::api::negotiate::{ClientPreferences, ErrorFormat, Negotiator};
-use crate::api::request_info;
 use crate::connections::Connections;
+use crate::negotiate::{ClientPreferences, ErrorFormat, Negotiator};
+use crate::request_info;
 use crate::unsent::Unsent;
 use crate::{Limits, Query, Status, deadline};
 
@@ -92,7 +92,7 @@ impl Request {
     }
 
     /// The path as the client wrote it: still percent-encoded.
-    pub fn path(&self) -> &str {
+    pub fn raw_path(&self) -> &str {
         self.head.uri.path()
     }
 

@@ -31,11 +31,11 @@ pub fn stack<H: Handler>(
         .push(Impersonation(authorizer.clone()))
         // Before all layers that answer: an invalid token is refused on every path.
         .push(Authentication(authenticators))
-        // For every user and every path: the reference checks it before authentication.
+        // For every user: the reference checks it before authentication.
         .push(TimeoutIsDuration)
         // Inside the next one, so that a panic is answered like any other error.
         .push(CatchPanics)
-        // The one place where errors become responses; the layers outside of it see responses only.
+        // The layers outside of it see responses only.
         .push(ErrorsToResponses)
         // On every response, also on errors.
         .push(AuditId)

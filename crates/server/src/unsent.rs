@@ -23,8 +23,8 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::large::{LargeWork, Permit};
 use crate::connections::network;
+use crate::large::{LargeWork, Permit};
 use crate::{Body, Error, Limits, Request, Response};
 
 /// Smaller responses are not counted.

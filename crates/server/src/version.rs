@@ -5,7 +5,7 @@ use http::{HeaderValue, Method};
 
 use schema::json;
 
-use crate::api::negotiate::route;
+use crate::negotiate::route;
 use crate::{Body, Error, Request, Response, Status};
 
 /// The version of the Kubernetes API, as a git tag of the reference.

@@ -17,7 +17,7 @@ struct Echo;
 
 impl Handler for Echo {
     async fn handle(&self, mut request: Request) -> Result<Response, Error> {
-        match request.path() {
+        match request.raw_path() {
             "/echo" => {
                 let limit = body::Limit { bytes: 10_000, time: Duration::from_millis(300) };
                 Ok(Response::new(body::read(&mut request.body, limit).await?.into()))

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use admission::Known;
 use auth::SystemIdentity;
+use cache::Resource;
 use cache::watch::{self, Start, WatchOptions};
-use cache::{Cache, Resource};
 use object::Map;
 use object::quote::Quoted;
 use object::time::Time;
@@ -58,14 +58,13 @@ impl FlowSchemas {
 
     /// Runs until the process ends.
     pub(super) async fn run(self: Arc<Self>) {
-        let cache = self.client.registry().cache();
-        while watch::resubscribe_after("flow schemas", self.follow(cache).await).await {}
+        while watch::resubscribe_after("flow schemas", self.follow().await).await {}
     }
 
     /// Writes conditions, until changes cannot be followed from where they were.
-    async fn follow(&self, cache: &Cache) -> Result<(), cache::Error> {
+    async fn follow(&self) -> Result<(), cache::Error> {
         let watch = async |resource: &Arc<Resource>| {
-            resource.watch(WatchOptions::new(Start::After(cache.revision()))).await
+            resource.watch(WatchOptions::new(Start::After(resource.revision()))).await
         };
         let mut schemas = watch(&self.resource).await?;
         let mut levels = watch(&self.levels).await?;

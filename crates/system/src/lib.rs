@@ -382,7 +382,7 @@ impl Boot<'_> {
     async fn create_object(&self, address: Address<'static>, object: Value) -> Result<(), Status> {
         match self.client.get(address.named(name(&object))).await {
             Err(absent) if absent.code == 404 => {}
-            Err(damaged) if registry::is_unreadable(&damaged) => {
+            Err(damaged) if registry::is_damaged(&damaged) => {
                 log::error!(error:% = damaged.message; "the start goes on without an object of the system");
                 return Ok(());
             }
@@ -425,7 +425,7 @@ impl Boot<'_> {
         self.create_object(address, wanted.clone()).await?;
         match self.client.modify(address.named(name(&wanted)), |object| set(object, &decoded)).await {
             // The server is the author of the whole object.
-            Err(damaged) if registry::is_unreadable(&damaged) => {
+            Err(damaged) if registry::is_damaged(&damaged) => {
                 self.client.create(address, wanted).await.map(drop)
             }
             outcome => outcome,
@@ -435,7 +435,7 @@ impl Boot<'_> {
     /// An object that cannot be read is left to people; `create` has named it.
     fn readable(&self, outcome: Result<(), Status>) -> Result<(), Status> {
         match outcome {
-            Err(damaged) if registry::is_unreadable(&damaged) => Ok(()),
+            Err(damaged) if registry::is_damaged(&damaged) => Ok(()),
             outcome => outcome,
         }
     }

@@ -88,7 +88,7 @@ impl DefaultObject {
         let existing = match client.get(address).await {
             Ok(existing) => existing,
             Err(absent) if absent.code == 404 => return self.create(client).await,
-            Err(damaged) if registry::is_unreadable(&damaged) => {
+            Err(damaged) if registry::is_damaged(&damaged) => {
                 log::error!(error:% = damaged.message; "the start goes on without a default of access control");
                 return Ok(());
             }
@@ -204,7 +204,7 @@ async fn find(client: &Client, address: Address<'_>) -> Result<Option<Value>, St
     match client.get(address).await {
         Ok(found) => Ok(Some(found)),
         // What cannot be read is no source of anything, and is reported when it is reconciled.
-        Err(absent) if absent.code == 404 || registry::is_unreadable(&absent) => Ok(None),
+        Err(absent) if absent.code == 404 || registry::is_damaged(&absent) => Ok(None),
         Err(error) => Err(error),
     }
 }

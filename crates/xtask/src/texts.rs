@@ -3,7 +3,8 @@
 //! In documents, everything in backticks that looks like a name of the project is looked for: a file
 //! (`store.rs`), a path of Rust (`cache::watch::Cursor`, whose parts have to be words of the crate that it
 //! begins with), a test or a function whose name has at least three words
-//! (`puts_without_a_change_write_nothing`). So is the target of every link to a file.
+//! (`puts_without_a_change_write_nothing`). So is the target of every link to a file. The table of crates in
+//! `docs/design.md` has every crate, below those that the crate depends on.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 const WIDEST: usize = 110;
 /// Folders that hold nothing of the project.
 const OTHERS: &[&str] = &["target", ".git"];
+/// The document with the table of crates.
+const DESIGN: &str = "docs/design.md";
 /// A document about files that its reader makes.
 const ABOUT_NEW_FILES: &str = "adding-a-kind.md";
 
@@ -55,6 +58,7 @@ pub fn check() -> Result<String, Error> {
             _ => {}
         }
     }
+    wrong.extend(misplaced_crates(&files));
     if wrong.is_empty() {
         return Ok(format!("{} files, and what they name", files.len()));
     }
@@ -95,6 +99,31 @@ fn wide_comments<'a>(name: &'a str, text: &'a str) -> impl Iterator<Item = Strin
         let is_wide = line.chars().count() > WIDEST && !is_example && !comment.starts_with('|');
         is_wide.then(|| format!("{name}:{}: a comment of more than {WIDEST} characters", number + 1))
     })
+}
+
+/// The crates that the table of the design lacks, or has above one that they depend on.
+fn misplaced_crates(files: &[(String, String)]) -> Vec<String> {
+    let design = files.iter().find(|(name, _)| name == DESIGN).map_or("", |(_, text)| text.as_str());
+    let rows = design.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let places: HashMap<&str, usize> = rows.zip(0..).collect();
+    let manifests = files.iter().filter_map(|(name, text)| {
+        let folder = name.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+        Some((folder, text))
+    });
+    let mut wrong = Vec::new();
+    for (name, manifest) in manifests {
+        let Some(place) = places.get(name) else {
+            wrong.push(format!("{DESIGN}: the table of crates lacks `{name}`"));
+            continue;
+        };
+        let section = manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]"));
+        let dependencies =
+            section.unwrap_or_default().lines().filter_map(|line| line.split(['.', ' ', '=']).next());
+        for other in dependencies.filter(|other| places.get(other).is_some_and(|other| other > place)) {
+            wrong.push(format!("{DESIGN}: `{name}` stands above `{other}`, on which it depends"));
+        }
+    }
+    wrong
 }
 
 /// What there is to name.
@@ -195,6 +224,26 @@ mod tests {
             assert_eq!(project.unknown_names("docs/d.md", unknown).len(), 1, "{unknown}");
         }
         assert!(project.unknown_names("docs/d.md", "```\n`y.rs`\n```").is_empty());
+    }
+
+    #[test]
+    fn crates_stand_in_the_table_below_what_they_depend_on() {
+        let manifest = |name: &str, on: &str| {
+            (
+                format!("crates/{name}/Cargo.toml"),
+                format!("[package]\n\n[dependencies]\n{on}.workspace = true\n"),
+            )
+        };
+        let check = |table: &str| {
+            let files =
+                [(DESIGN.to_owned(), table.to_owned()), manifest("upper", "lower"), manifest("lower", "log")];
+            misplaced_crates(&files)
+        };
+        assert_eq!(check("| `lower` | its job |\n| `upper` | its job |"), Vec::<String>::new());
+        assert!(
+            check("| `upper` | its job |\n| `lower` | its job |")[0].contains("`upper` stands above `lower`")
+        );
+        assert!(check("| `upper` | its job |")[0].contains("lacks `lower`"));
     }
 
     #[test]

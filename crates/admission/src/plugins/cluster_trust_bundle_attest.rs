@@ -37,7 +37,9 @@ impl Plugin for ClusterTrustBundleAttest {
         let signer = bundle.get("spec").and_then(|spec| spec.get("signerName"));
         let signer = signer.and_then(Value::as_str).unwrap_or_default();
         let old = attributes.old.and_then(Value::as_map);
-        if signer.is_empty() || old.is_some_and(|old| differ_in_ownership_only(bundle, old)) {
+        if signer.is_empty()
+            || old.is_some_and(|old| differ_in_ownership_only(&attributes.resource.ty, bundle, old))
+        {
             return Deferred::Now(Ok(None));
         }
         let asked = ("attest", "attest for");

@@ -57,6 +57,9 @@ impl Builtin for NamespaceLifecycle {
     }
 }
 
+/// The namespaces that cannot be deleted.
+const UNDELETABLE: [&str; 3] = ["default", "kube-public", "kube-system"];
+
 impl Plugin for NamespaceLifecycle {
     fn handles(&self, operation: Operation) -> bool {
         matches!(operation, Operation::Create | Operation::Update | Operation::Delete)
@@ -69,7 +72,7 @@ impl Plugin for NamespaceLifecycle {
     ) -> Deferred<'a, Result<(), Status>> {
         let resource = attributes.resource;
         if attributes.operation == Operation::Delete {
-            let stays = resource.undeletable.iter().any(|name| name == attributes.name);
+            let stays = attributes.is_about("", "namespaces") && UNDELETABLE.contains(&attributes.name);
             let refused = || attributes.forbidden(None, "this namespace may not be deleted");
             return Deferred::Now(if stays { Err(refused()) } else { Ok(()) });
         }

@@ -4,7 +4,7 @@ use super::configuration::ReviewVersion;
 use super::matching::namespace;
 use crate::Attributes;
 use bytes::Bytes;
-use kinds::{BodyType, ResourceType};
+use kinds::{ResourceType, SubresourceBody};
 use object::{Key, Map, RawJson, Text, Value};
 use schema::view::View as _;
 use schema::views::admission::v1::{AdmissionRequest, AdmissionReview};
@@ -88,8 +88,8 @@ impl Versioned {
 /// The type of what is written: that of the subresource, if it has one of its own.
 fn type_of(resource: &ResourceType, subresource: &str) -> Ref<Type> {
     match resource.subresource(subresource).map(|subresource| &subresource.body) {
-        Some(BodyType::Kind(ty)) => ty.clone(),
-        Some(BodyType::Options(kind)) => {
+        Some(SubresourceBody::Kind(ty)) => Ref::Static(ty()),
+        Some(SubresourceBody::Options(kind)) => {
             let own = schema::builtin::by_kind(&resource.group, &resource.version, kind);
             own.map_or_else(|| resource.ty.clone(), Ref::Static)
         }

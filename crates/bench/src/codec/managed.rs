@@ -19,7 +19,7 @@ impl Versions for Pods {
         Some(Typed { ty: self.ty(to)?, value: object })
     }
 
-    fn resets(&self, _version: &str) -> Option<&Set> {
+    fn unowned(&self, _version: &str) -> Option<&Set> {
         None
     }
 }

@@ -182,7 +182,11 @@ impl Watcher {
                 poll_fn(|context| waiter.poll(context)).await;
             }
             self.subscription.waiter.clear();
-            self.resource.check_served()?;
+            // The changes before the end of the type are still delivered.
+            let served = self.resource.check_served();
+            if !matches!(self.phase, Phase::Live) {
+                served.clone()?;
+            }
             let read = match &mut self.phase {
                 Phase::Ahead { until } => {
                     let until = *until;
@@ -207,6 +211,13 @@ impl Watcher {
                 // Many changes did not match: other tasks may run.
                 Read::Items { items, more: true } if items.is_empty() => tokio::task::yield_now().await,
                 Read::Items { items, more: true } => return Ok(Delivery::Batch(items)),
+                Read::Items { items, more: false } if served.is_err() => {
+                    return if items.is_empty() {
+                        served.map(|()| Delivery::Batch(items))
+                    } else {
+                        Ok(Delivery::Batch(items))
+                    };
+                }
                 Read::Items { mut items, more: false } => {
                     self.is_through = true;
                     if self.bookmark_due() {

@@ -160,7 +160,7 @@ impl WatcherIndex {
     /// Call it after the changes that were noted are announced: the watchers of their sets have to be woken.
     /// True if the caller has to arrange for a call of [`WatcherIndex::wake`]; otherwise one is to come
     /// already.
-    pub(crate) fn announced(&self) -> bool {
+    pub(crate) fn schedule_waking(&self) -> bool {
         let everything = self.everything.dirty.load(Ordering::Relaxed).then_some(&self.everything);
         if everything.is_none() && !self.has_sets() {
             return false;

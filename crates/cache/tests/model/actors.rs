@@ -156,7 +156,7 @@ async fn change(cache: &Cache, random: &mut Rng) -> (Change, Asked) {
     let mut expect = Expect::Any;
     match random.u8(0..6) {
         0 if put => {
-            change = change.create_only();
+            change = change.create_or_replace_damaged();
             expect = Expect::Absent;
         }
         1..=3 => {

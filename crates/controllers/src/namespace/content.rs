@@ -20,7 +20,7 @@ const TYPES_AT_ONCE: usize = 8;
 /// How many seconds finalizers take, as the reference has it.
 const FINALIZERS_TAKE: u64 = 15;
 /// The fields of objects that are left that matter here.
-const METADATA: Part = Part("metadata", &[Part("finalizers", &[])]);
+const METADATA: Part = Part("metadata", &[Part("creationTimestamp", &[]), Part("finalizers", &[])]);
 
 /// Deletes the objects in namespaces.
 pub(super) struct Content {
@@ -161,8 +161,16 @@ impl Content {
     pub(super) async fn delete_before(&self, namespace: &str, found: Option<&Entry>) -> Result<(), Status> {
         for of in types(&self.shared.client.registry().catalog()) {
             let objects = list(&of.resource, namespace).await.map_err(registry::status)?;
-            let is_older = |object: &Arc<Entry>| {
-                found.is_none_or(|found| object.create_revision() < found.create_revision())
+            let is_older = |object: &Arc<Entry>| match found {
+                None => true,
+                Some(found) if of.resource.shares_store_with(&self.shared.namespaces) => {
+                    object.create_revision() < found.create_revision()
+                }
+                // Revisions of another store say nothing.
+                Some(found) => {
+                    let times = self.shared.created_at(object).zip(self.shared.created_at(found));
+                    times.is_some_and(|(object, namespace)| object < namespace)
+                }
             };
             for object in objects.filter(is_older) {
                 self.shared.delete_one(&of, &object).await?;
@@ -181,6 +189,12 @@ struct EmptiedNamespace {
 }
 
 impl Shared {
+    /// The creation time of an object, if it can be decoded.
+    fn created_at(&self, object: &Entry) -> Option<Time> {
+        let decoded = decode_part(&self.any_part, object.bytes()).ok()?;
+        object_meta::text(&decoded, "creationTimestamp").parse().ok()
+    }
+
     /// Deletes the objects of a type in a namespace.
     async fn delete(
         self: Arc<Self>,

@@ -25,7 +25,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Deployment",
     short_names: &["deploy"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
+    subresources: &[workload::SCALE, Subresource::STATUS],
     columns: columns!(|object| {
         let deployment = Deployment::of(object);
         let (spec, status) = (deployment.spec(), deployment.status());

@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ReplicaSet",
     short_names: &["rs"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
+    subresources: &[workload::SCALE, Subresource::STATUS],
     columns: columns!(|object| {
         let set = ReplicaSet::of(object);
         let (spec, status) = (set.spec(), set.status());

@@ -24,7 +24,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "StatefulSet",
     short_names: &["sts"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
+    subresources: &[workload::SCALE, Subresource::STATUS],
     columns: columns!(|object| {
         let set = StatefulSet::of(object);
         let (spec, status) = (set.spec(), set.status());

@@ -42,7 +42,6 @@ pub(crate) const KIND: Kind = Kind {
         refusal: Refusal::NotSupported,
     },
     deleted: Deleted::Object,
-    undeletable: &["default", "kube-public", "kube-system"],
     resets: &Resets {
         update: &[("", &[&["status"], &["spec"]]), ("status", &[&["spec"]]), ("finalize", &[&["status"]])],
         declared: Some(&[("", &[&["status"]]), ("status", &[&["spec"]]), ("finalize", &[&["status"]])]),

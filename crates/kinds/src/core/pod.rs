@@ -11,7 +11,8 @@ use crate::{
 use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::View;
-use schema::views::core::v1::Pod;
+use schema::views::core::v1::{Binding, Pod};
+use schema::views::policy::v1::Eviction;
 use std::collections::HashMap;
 
 /// The row.
@@ -32,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "binding",
             verbs: Verb::CREATE,
-            body: SubresourceBody::Kind { group: "", version: "v1", kind: "Binding" },
+            body: SubresourceBody::Kind(|| Binding::schema()),
             action: Action::Bind,
             traffic: Traffic::Objects,
         },
@@ -46,7 +47,7 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "eviction",
             verbs: Verb::CREATE,
-            body: SubresourceBody::Kind { group: "policy", version: "v1", kind: "Eviction" },
+            body: SubresourceBody::Kind(|| Eviction::schema()),
             action: Action::Evict,
             traffic: Traffic::Objects,
         },

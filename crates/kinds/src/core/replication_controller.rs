@@ -21,7 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ReplicationController",
     short_names: &["rc"],
     categories: &["all"],
-    subresources: &[Subresource::scale(&workload::SCALE), Subresource::STATUS],
+    subresources: &[workload::SCALE, Subresource::STATUS],
     columns: columns!(|object| {
         let controller = ReplicationController::of(object);
         let (spec, status) = (controller.spec(), controller.status());

@@ -7,6 +7,7 @@ use crate::{
 };
 use object::Map;
 use schema::view::View;
+use schema::views::authentication::v1::TokenRequest;
 use schema::views::core::v1::ServiceAccount;
 
 /// The row.
@@ -18,7 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource {
         name: "token",
         verbs: Verb::CREATE,
-        body: SubresourceBody::Kind { group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" },
+        body: SubresourceBody::Kind(|| TokenRequest::schema()),
         action: Action::IssueToken,
         traffic: Traffic::Objects,
     }],

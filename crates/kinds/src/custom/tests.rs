@@ -27,16 +27,16 @@ fn thing(rest: &str) -> Map {
 
 fn with<T>(has_status: bool, check: impl FnOnce(&CustomStrategy, &Rules<'_>) -> T) -> T {
     let text = |path: &[&str]| path.iter().copied().map(Text::from).collect();
-    let scale = ScaleFields {
+    let scale = ScalePaths {
         spec_replicas: text(&["spec", "replicas"]),
         status_replicas: text(&["status", "replicas"]),
         selector: text(&["status", "selector"]),
-        is_custom: true,
+        are_open: true,
     };
     let source =
         json::decode(JSONSchemaProps::schema(), SCHEMA.as_bytes(), &Limits::default()).unwrap().value;
     let schema = Structural::compile(JSONSchemaProps::of(source.as_map().unwrap())).unwrap();
-    let strategy = CustomStrategy::new(schema, has_status, Some(Arc::new(scale)));
+    let strategy = CustomStrategy::new(schema, has_status, Some(Ref::Shared(Arc::new(scale))));
     let kind = GroupVersionKind { group: "x.io".into(), version: "v1".into(), kind: "Thing".into() };
     let ty = Builder::new("io.x.v1.Thing").kind(kind.clone()).object().build();
     let served = ResourceType::custom(&kind, "things", Scope::Namespaced, ty);

@@ -72,7 +72,7 @@ impl Manager<'_> {
         let merged = merged(place, &live, config)
             .map_err(|why| Error::Failed(format!("failed to merge config: {why}")))?;
         let mut own = fields(place, config, Form::Plain);
-        if let Some(resets) = self.versions.resets(self.api_version) {
+        if let Some(resets) = self.versions.unowned(self.api_version) {
             own = own.recursive_difference(resets);
         }
         let name = if writer.name.is_empty() { "unknown" } else { writer.name };

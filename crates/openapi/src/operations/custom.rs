@@ -6,7 +6,7 @@ use super::resource::{FOR_ALL_NAMESPACES, status};
 use super::{GroupVersionKind, JSON, Method, Operation, Paths, VerbParameters, root};
 use crate::parameters::Parameter;
 use crate::schemas::{Model, PATCH};
-use kinds::{BodyType, ResourceType};
+use kinds::{ResourceType, SubresourceBody};
 
 const FORMATS: &[&str] = &[JSON, "application/yaml"];
 const PATCHES: &[&str] =
@@ -86,10 +86,10 @@ pub(crate) fn of_custom<'a>(resource: &'a ResourceType, options: &VerbParameters
     add_item(&item, &name, "", object);
     for subresource in &resource.subresources {
         let model = match &subresource.body {
-            BodyType::Kind(ty) => Model::Type(ty),
+            SubresourceBody::Kind(ty) => Model::Type(ty()),
             _ => object,
         };
-        let name = format!("{name}{}", title(&subresource.name));
+        let name = format!("{name}{}", title(subresource.name));
         add_item(&format!("{item}/{}", subresource.name), &name, &format!(" {} of", subresource.name), model);
     }
 }

@@ -5,7 +5,7 @@ use super::{GroupVersionKind, JSON, Method, OBJECTS, Operation, Paths, RequestBo
 use crate::descriptions::Descriptions;
 use crate::parameters::{Parameter, of_options};
 use crate::schemas::{Model, PATCH};
-use kinds::{BodyType, Deleted, ResourceType, SubresourceType, Traffic, Verb};
+use kinds::{Deleted, ResourceType, Subresource, SubresourceBody, Traffic, Verb};
 use schema::Type;
 use schema::builtin::{by_kind, by_name};
 
@@ -74,7 +74,7 @@ impl VerbParameters {
 /// A resource or subresource, to describe its operations.
 struct Endpoint<'a, 'o> {
     resource: &'a ResourceType,
-    subresource: Option<&'a SubresourceType>,
+    subresource: Option<&'a Subresource>,
     options: &'o VerbParameters,
     /// The type of its bodies, and their group, version and kind.
     model: Model<'a>,
@@ -84,7 +84,7 @@ struct Endpoint<'a, 'o> {
 impl<'a, 'o> Endpoint<'a, 'o> {
     fn of(
         resource: &'a ResourceType,
-        subresource: Option<&'a SubresourceType>,
+        subresource: Option<&'a Subresource>,
         options: &'o VerbParameters,
     ) -> Self {
         let own = |kind: &str| GroupVersionKind {
@@ -93,9 +93,10 @@ impl<'a, 'o> Endpoint<'a, 'o> {
             kind: kind.to_owned(),
         };
         let (model, body) = match subresource.map(|subresource| &subresource.body) {
-            None | Some(BodyType::Object) => (Model::Type(&resource.ty), own(&resource.kind)),
-            Some(BodyType::Options(name)) => (Model::Text, own(name)),
-            Some(BodyType::Kind(ty)) => {
+            None | Some(SubresourceBody::Object) => (Model::Type(&resource.ty), own(&resource.kind)),
+            Some(SubresourceBody::Options(name)) => (Model::Text, own(name)),
+            Some(SubresourceBody::Kind(ty)) => {
+                let ty = ty();
                 let body = ty.kind.as_ref().map(|kind| GroupVersionKind {
                     group: kind.group.to_string(),
                     version: kind.version.to_string(),
@@ -108,7 +109,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
     }
 
     fn add(&self, verbs: &[Verb], descriptions: &mut Descriptions, paths: &mut Paths<'a>) {
-        if let Some(SubresourceType { body: BodyType::Options(options), .. }) = self.subresource {
+        if let Some(Subresource { body: SubresourceBody::Options(options), .. }) = self.subresource {
             self.add_connections(verbs, options, descriptions, paths);
             return;
         }
@@ -297,8 +298,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         ];
         let ty = by_kind(&self.resource.group, &self.resource.version, options);
         let parameters = ty.map(|ty| of_options(ty, &[], descriptions)).unwrap_or_default();
-        let (kind, name) =
-            (&self.resource.kind, self.subresource.map_or("", |subresource| &subresource.name));
+        let (kind, name) = (&self.resource.kind, self.subresource.map_or("", |subresource| subresource.name));
         let item = self.item_path();
         let places = [(item.clone(), ""), (format!("{item}/{{path}}"), "WithPath")];
         for (path, suffix) in places.iter().take(if is_proxy { 2 } else { 1 }) {
@@ -325,7 +325,7 @@ impl<'a, 'o> Endpoint<'a, 'o> {
         } else {
             ""
         };
-        let subresource = self.subresource.map(|subresource| title(&subresource.name)).unwrap_or_default();
+        let subresource = self.subresource.map(|subresource| title(subresource.name)).unwrap_or_default();
         let name = format!("{namespaced}{}{subresource}{suffix}", self.resource.kind);
         let (id, tag) = id_and_tag(&self.root(), verb, &name);
         Operation {

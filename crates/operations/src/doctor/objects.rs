@@ -26,7 +26,7 @@ const ENVELOPE: &[u8] = b"k8s\0";
 static KINDS: LazyLock<HashMap<String, BuiltinKind>> = LazyLock::new(|| {
     let own = kinds::all().filter(|kind| kind.storage == Storage::Own);
     own.filter_map(|kind| {
-        let served = ResourceType::builtin(kind, kind.stored_version()?)?;
+        let served = ResourceType::builtin(kind, kind.storage_version()?)?;
         Some((kinds::store_prefix(kind.group, kind.resource), BuiltinKind { kind, served }))
     })
     .collect()

@@ -30,14 +30,14 @@ use http::header::UPGRADE;
 use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use kinds::{Connect, SubresourceAction};
+use kinds::{Action, Connect};
 use object::quote::Quoted;
 use outbound::{ForwardBody, ForwardError, Forwarder, Guard, TlsError, Trust};
 use registry::{Backend, ConnectOptions, Location, Target, Warnings};
 use streams::websocket;
 
 use super::Api;
-use super::request_info::RequestInfo;
+use crate::request_info::RequestInfo;
 use crate::{Body, Details, Error, Request, RequestBody, Response, Status};
 
 /// How long a backend may take to agree to an upgrade, from the opening of its connection on.
@@ -155,15 +155,9 @@ impl Api {
         check_address(&location).await?;
         let place = Place::of(request)?;
         match target.subresource.map(|subresource| &subresource.action) {
-            Some(SubresourceAction::Connect(Connect::Log)) => {
-                self.log(request, &location, target.name, place).await
-            }
-            Some(SubresourceAction::Connect(Connect::Proxy)) => {
-                self.proxy(request, &location, info.path, place).await
-            }
-            Some(SubresourceAction::Connect(connect)) => {
-                self.stream(request, location, *connect, place).await
-            }
+            Some(Action::Connect(Connect::Log)) => self.log(request, &location, target.name, place).await,
+            Some(Action::Connect(Connect::Proxy)) => self.proxy(request, &location, info.path, place).await,
+            Some(Action::Connect(connect)) => self.stream(request, location, *connect, place).await,
             _ => Err(Status::unknown_resource().into()),
         }
     }

@@ -23,7 +23,7 @@ use registry::{FieldValidation, Target};
 use schema::status::Reason;
 use schema::{Error, Limits, Ref, Shape, Status, Strict, Type, cbor, json, protobuf, yaml};
 
-use super::negotiate::BodyFormat;
+use crate::negotiate::BodyFormat;
 pub(crate) use empty::lists_emptied_by;
 
 /// A decoded body.

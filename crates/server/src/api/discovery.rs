@@ -17,10 +17,10 @@ use registry::{Catalog, GroupVersion};
 
 use super::compress;
 use super::in_use::InUse;
-use super::negotiate::{self, Format};
 use super::openapi::{Made, V2, V3};
-use super::request_info::RequestInfo;
 use super::{Api, represent};
+use crate::negotiate::{self, Format};
+use crate::request_info::RequestInfo;
 use crate::{Body, Error, Request, Response, Status};
 
 const AGGREGATED_JSON: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

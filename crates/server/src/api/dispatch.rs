@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use auth::{Authenticated, Authorized, Denied};
+use auth::{Authenticated, Authorized};
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, USER_AGENT};
-use http::{HeaderValue, Method, StatusCode};
-use kinds::{BodyType, SubresourceAction, SubresourceType, Verb as KindVerb};
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{Method, StatusCode};
+use kinds::{Action, Subresource, SubresourceBody, Verb as KindVerb};
 use object::time::MicroTime;
 use registry::{
     Answer, ApplyFormat, Catalog, Content, DeleteOptions, Forced, Gate, ListOptions, Patch, Target, Warnings,
@@ -16,18 +16,17 @@ use registry::{
 use tokio::time::{Instant, timeout_at};
 
 use super::compress::Coding;
-use super::large::{self, LARGE};
-use super::negotiate::{
+use super::represent::{Converted, Include, View};
+use super::{Api, decode, list_body, routes, watch_body};
+use crate::large::{self, LARGE};
+use crate::layers;
+use crate::negotiate::{
     self, AllowedTransforms, BodyFormat, ClientPreferences, Negotiator, PatchType, TransformKind,
 };
-use super::represent::{Converted, Include, View};
-use super::request_info::{self, Prefix, RequestInfo, Verb};
-use super::{Api, decode, list_body, routes, watch_body};
+use crate::request_info::{self, Prefix, RequestInfo, Verb};
 use crate::sending::{Pins, SendBy};
 use crate::unsent::Payer;
 use crate::{Body, Error, Query, Request, Response, Status, body, deadline};
-
-const WARNING: HeaderName = HeaderName::from_static("warning");
 
 /// A routed and authorized request: the arguments of its verb.
 struct VerbRequest<'a> {
@@ -106,7 +105,7 @@ impl Api {
         if let Some(timeout) = timeout.filter(|timeout| *timeout < self.config.request_timeout) {
             response.extensions_mut().insert(SendBy::request(received, timeout));
         }
-        Ok(warned(response, &warnings.take()))
+        Ok(layers::warned(response, &warnings.take()))
     }
 
     /// The proof that a user may make a request.
@@ -117,10 +116,7 @@ impl Api {
         uri: &http::Uri,
     ) -> Result<Authorized, Error> {
         let authorizer = &self.registry.config().authorizer;
-        authorizer.authorize(caller, info.attributes()).await.map_err(|denied| match denied {
-            Denied::Forbidden(status) => status.into(),
-            Denied::Failed(why) => Error::internal(uri, why),
-        })
+        authorizer.authorize(caller, info.attributes()).await.map_err(|denied| Error::denied(uri, denied))
     }
 
     /// Answers a resource request whose route exists.
@@ -143,10 +139,7 @@ impl Api {
             return Err(Status::verb_not_supported(&served.group, &served.resource, "watch").into());
         }
         let target = Target::new(proof, catalog, route.served, route.subresource)?;
-        if route
-            .subresource
-            .is_some_and(|subresource| matches!(subresource.action, SubresourceAction::Connect(_)))
-        {
+        if route.subresource.is_some_and(|subresource| matches!(subresource.action, Action::Connect(_))) {
             return Box::pin(self.connect(request, &target, info, warnings)).await;
         }
         let body = match *request.method() {
@@ -431,26 +424,14 @@ fn check_named(target: &Target<'_>) -> Result<(), Status> {
     }
 }
 
-/// Adds a header for each warning, in quotes; within them, quotes and backslashes are escaped and nothing
-/// else.
-pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {
-    for warning in warnings {
-        let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
-            response.headers_mut().append(WARNING, value);
-        }
-    }
-    response
-}
-
 /// The type that the body of a write must have.
 fn expected<'t>(target: &'t Target<'t>) -> decode::Expected<'t> {
     match target.subresource.map(|subresource| &subresource.body) {
-        Some(BodyType::Kind(ty)) => decode::Expected {
-            also: target.subresource.map(SubresourceType::also_accepts).unwrap_or_default(),
-            ..decode::Expected::only(ty.clone())
+        Some(SubresourceBody::Kind(ty)) => decode::Expected {
+            also: target.subresource.map(Subresource::also_accepts).unwrap_or_default(),
+            ..decode::Expected::only(ty())
         },
-        None | Some(BodyType::Object | BodyType::Options(_)) => decode::Expected {
+        None | Some(SubresourceBody::Object | SubresourceBody::Options(_)) => decode::Expected {
             is_custom: target.served.is_custom(),
             strategy: Some(&*target.served.strategy),
             target: Some(target),

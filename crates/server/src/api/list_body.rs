@@ -31,11 +31,11 @@ use store::Revision;
 use tasks::BoxFuture;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
-use super::large::{LARGE, LargeWork, Permit};
-use super::negotiate::{Format, Transform, TransformKind};
 use super::represent::form::LongForm;
 use super::represent::{View, table};
 use crate::body::StreamError;
+use crate::large::{LARGE, LargeWork, Permit};
+use crate::negotiate::{Format, Transform, TransformKind};
 use crate::sending::Pins;
 use crate::unsent::Charge;
 use crate::{Body, Error, Response};
@@ -192,7 +192,7 @@ impl Producer {
         let item = ItemEncoding::of(view.accept);
         // A custom object may need the defaults of its current schema.
         let is_sent_as_stored =
-            matches!(item, ItemEncoding::Json) && view.is_canonical() && !view.served.is_custom();
+            matches!(item, ItemEncoding::Json) && view.is_working_version() && !view.served.is_custom();
         let state = match is_sent_as_stored {
             // Objects in an old version are rare, and decoded while the list is sent.
             true => Self::checked(&view, &list, Remaining::Lazy(objects))?,

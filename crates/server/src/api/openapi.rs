@@ -23,8 +23,8 @@ use registry::Catalog;
 
 use super::discovery::DocumentForm;
 use super::in_use::InUse;
-use super::negotiate::{self, JSON};
 use super::{Api, discovery};
+use crate::negotiate::{self, JSON};
 use crate::{Body, Error, Request, Response, date};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";

@@ -29,9 +29,9 @@ use registry::{Content, Served};
 use schema::{Limits, Ref, Shape, Status, Type, builtin, cbor, json, protobuf, yaml};
 
 use super::decode::go_name;
-use super::large::{LARGE, LargeWork};
-use super::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::Query;
+use crate::large::{LARGE, LargeWork};
+use crate::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::unsent::Payer;
 use encodings::CachedEncoding;
 use form::Form;
@@ -134,7 +134,7 @@ impl View {
                     Ok(Form::Whole(wire::envelope(version, kind, &message)))
                 }
             },
-            Content::Tree(tree) => match self.is_canonical() {
+            Content::Tree(tree) => match self.is_working_version() {
                 true => self.tree(&self.served.ty, tree),
                 false => {
                     let mut tree = tree.clone();
@@ -235,7 +235,7 @@ impl View {
                 self.convert_one(&entry).await?;
                 Ok(Content::Entry(entry))
             }
-            Content::Tree(tree) if self.converted.is_some() && !self.is_canonical() => {
+            Content::Tree(tree) if self.converted.is_some() && !self.is_working_version() => {
                 let value = self.served.out_of_working(tree).await?;
                 Ok(Content::Other { ty: self.served.ty.clone(), value })
             }
@@ -244,7 +244,7 @@ impl View {
     }
 
     /// Whether the requested version is the working version.
-    pub(crate) fn is_canonical(&self) -> bool {
+    pub(crate) fn is_working_version(&self) -> bool {
         self.served.stored.as_ref().is_some_and(|stored| stored.is_working_version)
     }
 

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use http::Method;
-use kinds::{BodyType, SubresourceType, Traffic, Verb as KindVerb};
+use kinds::{Subresource, SubresourceBody, Traffic, Verb as KindVerb};
 use registry::{Catalog, Served};
 
-use super::negotiate::route::Produces;
-use super::request_info::{Prefix, RequestInfo, Verb};
+use crate::negotiate::route::Produces;
+use crate::request_info::{Prefix, RequestInfo, Verb};
 use crate::{Error, Status};
 
 /// The route of a resource request.
@@ -20,7 +20,7 @@ pub(crate) struct Route<'a> {
     /// The kind.
     pub(crate) served: &'a Arc<Served>,
     /// The subresource; `None` for the object or collection itself.
-    pub(crate) subresource: Option<&'a SubresourceType>,
+    pub(crate) subresource: Option<&'a Subresource>,
     /// The media types of its responses.
     pub(crate) produces: Produces,
     /// Why the kind itself refuses the request, in the format that the client accepts.
@@ -79,7 +79,7 @@ pub(crate) fn find<'a>(
         return Err(Status::bad_request("Namespace parameter required.").into());
     }
     let produces = match subresource {
-        Some(subresource) if matches!(subresource.body, BodyType::Options(_)) => Produces::Anything,
+        Some(subresource) if matches!(subresource.body, SubresourceBody::Options(_)) => Produces::Anything,
         Some(subresource) if subresource.traffic == Traffic::Log => Produces::TextAndObjects,
         None if *method == Method::GET && (info.path_name.is_empty() || info.prefix == Prefix::Watch) => {
             Produces::ObjectsAndStreams
@@ -124,10 +124,10 @@ fn fits_scope(served: &Served, info: &RequestInfo<'_>) -> bool {
 }
 
 /// The verbs that a path has.
-fn verbs(served: &Served, subresource: Option<&SubresourceType>, info: &RequestInfo<'_>) -> Vec<KindVerb> {
+fn verbs(served: &Served, subresource: Option<&Subresource>, info: &RequestInfo<'_>) -> Vec<KindVerb> {
     use KindVerb::{Create, Delete, DeleteCollection, Get, List, Patch, Update, Watch};
     if let Some(subresource) = subresource {
-        return subresource.verbs.clone();
+        return subresource.verbs.to_vec();
     }
     let here: &[KindVerb] = if info.prefix == Prefix::Watch {
         &[Watch]
@@ -156,8 +156,8 @@ fn has_method(verb: KindVerb, method: &Method) -> bool {
 mod tests {
     use super::*;
     use crate::Query;
-    use crate::api::negotiate::ErrorFormat;
     use crate::api::testing::Fixture;
+    use crate::negotiate::ErrorFormat;
 
     async fn code(method: Method, path: &str) -> u16 {
         let fixture = Fixture::new().await;

@@ -9,9 +9,9 @@ use http::header::ACCEPT;
 use http_body_util::BodyExt;
 use registry::{Config, List, Registry};
 
-use super::large::LargeWork;
-use super::negotiate::{AllowedTransforms, ClientPreferences, Negotiator};
 use super::represent::{Include, View};
+use crate::large::LargeWork;
+use crate::negotiate::{AllowedTransforms, ClientPreferences, Negotiator};
 use crate::unsent::Payer;
 use crate::{Limits, Response};
 

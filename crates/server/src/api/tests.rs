@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue};
 
-use super::negotiate::ErrorFormat;
 use super::testing::{Fixture, body};
 use super::{Api, ApiConfig, Backends, KubeletClient};
+use crate::negotiate::ErrorFormat;
 use crate::{Handler as _, Lifecycle, Peer, Request};
 
 mod bindings;

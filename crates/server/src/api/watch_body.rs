@@ -30,9 +30,9 @@ use schema::Status;
 use tokio::time::Instant;
 
 use super::compress;
-use super::large::LARGE;
 use super::represent::View;
 use crate::body::StreamError;
+use crate::large::LARGE;
 use crate::poll_when_woken::PollWhenWoken;
 use crate::sending::SendBy;
 use crate::{Body, Lifecycle, Phase, Response};
@@ -56,7 +56,7 @@ pub(crate) struct EndConditions {
 }
 
 /// The response to a watch. Format and media type must come from
-/// [`Accept::stream`](super::negotiate::Accept::stream).
+/// [`Accept::stream`](crate::negotiate::Accept::stream).
 pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until: EndConditions) -> Response {
     let send_by = SendBy(Instant::now() + until.timeout + GRACE);
     let slot = Arc::new(Slot::default());
@@ -101,6 +101,8 @@ impl Slot {
 enum Next {
     Delivered(Result<Delivery, cache::Error>),
     TimeoutNear,
+    /// The kind is no longer served.
+    Retired,
     End,
 }
 
@@ -115,21 +117,25 @@ async fn run(mut watcher: Watcher, mut events: Events, until: EndConditions, slo
     let served = events.served().clone();
     let mut end = PollWhenWoken::new(async {
         tokio::select! {
-            () = lifecycle.reached(Phase::Draining) => {}
-            () = tokio::time::sleep(timeout) => {}
-            () = served.retired() => {}
+            () = lifecycle.reached(Phase::Draining) => Next::End,
+            () = tokio::time::sleep(timeout) => Next::End,
+            () = served.retired() => Next::Retired,
         }
     });
+    let mut is_retired = false;
     let encoding = events.encoding();
     loop {
         let next = tokio::select! {
             biased;
-            () = &mut end => Next::End,
+            next = &mut end, if !is_retired => next,
             () = &mut timeout_near, if wants_bookmark => Next::TimeoutNear,
             delivery = next(&mut watcher, encoding) => Next::Delivered(delivery),
+            () = std::future::ready(()), if is_retired => Next::End,
         };
         match next {
             Next::End => return,
+            // The changes before the end of the kind are still delivered.
+            Next::Retired => is_retired = true,
             Next::TimeoutNear => {
                 wants_bookmark = false;
                 watcher.ask_for_bookmark();

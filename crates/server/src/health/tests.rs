@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::api::negotiate::ErrorFormat;
+use crate::negotiate::ErrorFormat;
 
 fn checks(broken: &'static [&'static str]) -> Checks {
     let mut checks = Checks::new();

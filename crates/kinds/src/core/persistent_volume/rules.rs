@@ -4,12 +4,13 @@ use crate::checks;
 use crate::core::node_selector::{self, has_invalid_values};
 use crate::core::resources::{amount, not_below_zero, positive};
 use crate::core::{local_path, volume_sources};
+use crate::differs_but_for;
 use crate::label_selector::Values;
-use crate::{differs_but_for, same};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, invalid, name_is_dns_subdomain};
 use object::quote::Quoted;
+use schema::semantic;
 use schema::view::{Entries, Items, View};
 use schema::views::core::v1::{
     NodeSelectorRequirement, PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity,
@@ -258,7 +259,7 @@ fn source_differences<'a>(new: PersistentVolumeSpec<'a>, old: PersistentVolumeSp
         new.contains_key(key) && !old.contains_key(key) && !differs_but_for(new, old, &[key])
     };
     let only_added = new.csi().zip(old.csi()).is_some_and(|(new, old)| added(new.map(), old.map()));
-    let mut differing = same::differences(PersistentVolumeSpec::schema(), new.map(), old.map());
+    let mut differing = semantic::differences(PersistentVolumeSpec::schema(), new.map(), old.map());
     let may_differ = |key: &str| OTHER_FIELDS.contains(&key) || (only_added && key == "csi");
     differing.retain(|key| !may_differ(key));
     differing

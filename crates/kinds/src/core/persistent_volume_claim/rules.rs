@@ -4,10 +4,11 @@ use crate::checks;
 use crate::core::persistent_volume::rules::{access_modes, class_name, volume_mode};
 use crate::core::resources::{amount, non_negative, not_below_zero, positive, shown};
 use crate::label_selector::{self, Values};
-use crate::{object_meta, same};
+use crate::object_meta;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, dns1123_subdomain, invalid, name_is_dns_label, qualified_name};
 use object::{Key, Map, Value};
+use schema::semantic;
 use schema::view::View;
 use schema::views::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimTemplate,
@@ -164,7 +165,7 @@ pub(super) fn change(new: PersistentVolumeClaim<'_>, old: PersistentVolumeClaim<
         errors.extend(annotation_change(new, old));
     }
     let (fixed_after, fixed_before) = fixed(new, old, upgrade);
-    let differing = same::differences(PersistentVolumeClaimSpec::schema(), &fixed_after, &fixed_before);
+    let differing = semantic::differences(PersistentVolumeClaimSpec::schema(), &fixed_after, &fixed_before);
     if !differing.is_empty() {
         let rule = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
         errors.push(Error::forbidden(&SPEC, format!("{rule}\n{}", differing.join(", "))));

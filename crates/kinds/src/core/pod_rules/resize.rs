@@ -2,11 +2,12 @@
 
 use super::update::{Lists, init, regular};
 use super::{PodOptions, annotations, metadata_and_spec};
+use crate::Rules;
 use crate::core::qos;
-use crate::{Rules, same};
 use object::field::{Error, List, Path};
 use object::quantity::Quantity;
 use object::{Map, Value};
+use schema::semantic;
 use schema::view::{Entries, View};
 use schema::views::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 
@@ -147,7 +148,7 @@ fn other_changes(new: PodSpec<'_>, old: PodSpec<'_>, path: &Path<'_>) -> List {
         if is_sidecar(new) && !is_same_but_for_amounts(new, old) {
             let why = "only cpu and memory resources for sidecar containers are mutable";
             errors.push(Error::forbidden(path, why));
-        } else if !is_sidecar(new) && !same::maps(Container::schema(), new.map(), old.map()) {
+        } else if !is_sidecar(new) && !semantic::equal_maps(Container::schema(), new.map(), old.map()) {
             let why = "resources for non-sidecar init containers are immutable";
             errors.push(Error::forbidden(path, why));
         }
@@ -159,7 +160,7 @@ fn other_changes(new: PodSpec<'_>, old: PodSpec<'_>, path: &Path<'_>) -> List {
 /// not have, any resource counts as such.
 fn is_same_but_for_amounts(new: Container<'_>, old: Container<'_>) -> bool {
     let resources = ResourceRequirements::schema();
-    let is_same_list = |entry: same::Entry<'_>| match (entry.key, entry.one, entry.other) {
+    let is_same_list = |entry: semantic::Entry<'_>| match (entry.key, entry.one, entry.other) {
         ("limits" | "requests", _, None) | ("claims", _, None) => true,
         ("limits" | "requests", new, Some(old)) => {
             let without = |list: Option<&Value>| {
@@ -167,18 +168,18 @@ fn is_same_but_for_amounts(new: Container<'_>, old: Container<'_>) -> bool {
                 list.retain(|name, _| !matches!(name.as_str(), "cpu" | "memory"));
                 Map::from_iter([(entry.key.to_owned(), Value::from(list))])
             };
-            same::maps(resources, &without(new), &without(Some(old)))
+            semantic::equal_maps(resources, &without(new), &without(Some(old)))
         }
         _ => false,
     };
-    same::entries(new.map(), old.map()).all(|entry| match entry.key {
-        "resources" => same::entries(new.resources().map(), old.resources().map()).all(is_same_list),
-        _ => entry.is_same(Container::schema()),
+    semantic::entries(new.map(), old.map()).all(|entry| match entry.key {
+        "resources" => semantic::entries(new.resources().map(), old.resources().map()).all(is_same_list),
+        _ => entry.is_equal(Container::schema()),
     })
 }
 
 fn differs_outside_containers(new: PodSpec<'_>, old: PodSpec<'_>) -> bool {
-    same::entries(new.map(), old.map()).any(|entry| {
-        !matches!(entry.key, "containers" | "initContainers") && !entry.is_same(PodSpec::schema())
+    semantic::entries(new.map(), old.map()).any(|entry| {
+        !matches!(entry.key, "containers" | "initContainers") && !entry.is_equal(PodSpec::schema())
     })
 }

@@ -2,11 +2,12 @@
 
 use super::{PodOptions, annotations, metadata_and_spec, scheduling};
 use crate::core::{node_selector, tolerations};
-use crate::{Rules, label_selector, same};
+use crate::{Rules, label_selector};
 use object::field::{BadValue, Error, List, Path};
 use object::name::in_range;
 use object::quote::Quoted;
 use object::{Map, Value};
+use schema::semantic;
 use schema::view::{Item, Items, View};
 use schema::views::core::v1::{
     Affinity, Container, EphemeralContainer, NodeAffinity, NodeSelectorTerm, Pod, PodSpec,
@@ -44,7 +45,7 @@ pub(in crate::core) fn ephemeral_containers(new: &Map, old: &Map, rules: &Rules<
             errors.push(Error::forbidden(&path, why));
             continue;
         };
-        let differing = same::differences(EphemeralContainer::schema(), after.map(), before.map());
+        let differing = semantic::differences(EphemeralContainer::schema(), after.map(), before.map());
         if !differing.is_empty() {
             let why =
                 format!("existing ephemeral containers {name} may not be changed\n{}", differing.join(", "));
@@ -226,7 +227,7 @@ fn is_narrower(new: NodeSelectorTerm<'_>, old: NodeSelectorTerm<'_>) -> bool {
 /// The paths of the fields that differ and may not.
 fn fixed_differences(new: PodSpec<'_>, old: PodSpec<'_>, is_gated: bool) -> Vec<String> {
     let mut differing = Vec::new();
-    for entry in same::entries(new.map(), old.map()).filter(|entry| !entry.is_same(PodSpec::schema())) {
+    for entry in semantic::entries(new.map(), old.map()).filter(|entry| !entry.is_equal(PodSpec::schema())) {
         match entry.key {
             "activeDeadlineSeconds" | "tolerations" | "schedulingGates" => {}
             "containers" => but_for_images(regular(new, old), &mut differing),
@@ -244,7 +245,7 @@ fn fixed_differences(new: PodSpec<'_>, old: PodSpec<'_>, is_gated: bool) -> Vec<
 
 fn but_for_images(lists: Lists<'_>, differing: &mut Vec<String>) {
     for (at, (new, old)) in lists.new.iter().zip(lists.old.iter()).enumerate() {
-        let fields = same::differences(Container::schema(), new.map(), old.map());
+        let fields = semantic::differences(Container::schema(), new.map(), old.map());
         let fields = fields.into_iter().filter(|key| *key != "image");
         differing.extend(fields.map(|key| format!("spec.{}[{at}].{key}", lists.field)));
     }
@@ -260,9 +261,10 @@ fn is_same_but_for_nodes(new: PodSpec<'_>, old: PodSpec<'_>) -> bool {
         [affinity.pod_affinity().map(View::map), affinity.pod_anti_affinity().map(View::map)]
             .map(|map| map.cloned())
     };
-    let is_same = |entry: same::Entry<'_>| entry.key == "nodeAffinity" || entry.is_same(Affinity::schema());
+    let is_same =
+        |entry: semantic::Entry<'_>| entry.key == "nodeAffinity" || entry.is_equal(Affinity::schema());
     match (new.affinity(), old.affinity()) {
-        (Some(new), Some(old)) => same::entries(new.map(), old.map()).all(is_same),
+        (Some(new), Some(old)) => semantic::entries(new.map(), old.map()).all(is_same),
         (new, old) => pods(new) == pods(old),
     }
 }

@@ -5,7 +5,7 @@
 //! managed fields. So if the tree lacks such a list, this module looks for it in the body.
 
 use super::BodyFormat;
-use crate::api::negotiate::PatchType;
+use crate::negotiate::PatchType;
 use object::Value;
 use object::path::{Element, Path};
 use schema::json::Node;

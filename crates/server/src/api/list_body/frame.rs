@@ -4,10 +4,10 @@ use bytes::{BufMut, Bytes};
 use schema::{Limits, Shape, Status, cbor, json};
 
 use super::ListMeta;
-use crate::api::negotiate::{Format, MetaVersion, Transform, TransformKind};
 use crate::api::represent::table::list_meta;
 use crate::api::represent::wire::{self, Major};
 use crate::api::represent::{View, indented, to_yaml};
+use crate::negotiate::{Format, MetaVersion, Transform, TransformKind};
 
 /// The parts of a list around its objects.
 pub(super) struct ListFrame {

@@ -5,10 +5,10 @@ use cache::Entry;
 use schema::{Status, builtin, cbor};
 
 use super::CHUNK;
-use crate::api::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::api::represent::encodings::CachedEncoding;
 use crate::api::represent::form::{Form, LongForm};
 use crate::api::represent::{View, partial_head, wire};
+use crate::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 
 /// The encoding of the objects of a list.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use store::Revision;
 
 use super::View;
 use super::encodings::{CachedEncoding, cache_id};
-use crate::api::large::LARGE;
+use crate::large::LARGE;
 
 /// The objects that a response holds, by their keys and revisions. Clones share them.
 #[derive(Clone, Default)]

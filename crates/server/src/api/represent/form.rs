@@ -15,8 +15,8 @@ use tasks::BoxFuture;
 
 use super::View;
 use crate::api::compress::{self, Coding, Compressor, THRESHOLD};
-use crate::api::large::{LargeWork, Permit};
 use crate::body::StreamError;
+use crate::large::{LargeWork, Permit};
 use crate::unsent::Charge;
 use crate::{Body, Response};
 

@@ -5,7 +5,7 @@ use schema::{Limits, Status, builtin, json};
 
 use super::form::Form;
 use super::{encode, indented};
-use crate::api::negotiate::{ErrorFormat, Format, JSON};
+use crate::negotiate::{ErrorFormat, Format, JSON};
 
 /// A status in the format of errors, and its media type.
 pub(crate) fn status_body(status: &Status, format: ErrorFormat) -> (Bytes, &'static str) {

@@ -13,7 +13,7 @@ use schema::{Shape, Status, json};
 
 use super::encodings::CachedEncoding;
 use super::{Include, View, metadata_of, object_meta, partial_head};
-use crate::api::negotiate::MetaVersion;
+use crate::negotiate::MetaVersion;
 
 /// Whether a table has headings: the first event of a watch has them, the others do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -297,7 +297,7 @@ impl View {
             Include::None => out.extend_from_slice(b"null"),
             Include::Object => match content {
                 Content::Other { ty, value } => json::encode(ty, value, out),
-                _ if self.is_canonical() => json::encode(&self.served.ty, tree, out),
+                _ if self.is_working_version() => json::encode(&self.served.ty, tree, out),
                 _ => {
                     let mut tree = tree.clone();
                     self.served.out_of_working_now(&mut tree);

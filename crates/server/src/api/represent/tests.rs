@@ -1,6 +1,6 @@
 use super::*;
-use crate::api::negotiate::ErrorFormat;
 use crate::api::testing::{Fixture, NOW, PARTIAL, PARTIAL_LIST, TABLE, text};
+use crate::negotiate::ErrorFormat;
 use cache::Encoding;
 use std::collections::HashMap;
 

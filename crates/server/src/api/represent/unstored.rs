@@ -6,7 +6,7 @@ use schema::{Status, builtin};
 
 use super::form::Form;
 use super::{View, metadata_of};
-use crate::api::negotiate::{Transform, TransformKind};
+use crate::negotiate::{Transform, TransformKind};
 
 impl View {
     /// The body of a response with objects, of which there is at least one.

@@ -3,9 +3,7 @@
 
 use super::custom_kinds::{WIDGETS, version, widget, widgets};
 use super::*;
-use kinds::{
-    BodyType, CustomStrategy, Generation, ScaleFields, Subresource, SubresourceAction, SubresourceType,
-};
+use kinds::{CustomStrategy, Generation, ScalePaths, Subresource};
 use object::Text;
 use registry::CustomKind;
 use schema::Ref;
@@ -15,25 +13,16 @@ fn scaled() -> CustomKind {
     let mut kind = CustomKind { versions: vec![version("v1", "size")], ..widgets() };
     let resource_type = Arc::get_mut(&mut kind.versions[0].resource_type).unwrap();
     let path = |steps: [&str; 2]| steps.into_iter().map(Text::from).collect();
-    let fields = Arc::new(ScaleFields {
+    let paths = Ref::Shared(Arc::new(ScalePaths {
         spec_replicas: path(["spec", "size"]),
         status_replicas: path(["status", "size"]),
         selector: path(["spec", "color"]),
-        is_custom: true,
-    });
-    let status = Subresource::STATUS;
-    let scale = schema::builtin::by_kind("autoscaling", "v1", "Scale").unwrap();
-    resource_type.subresources = SubresourceType::builtin(&status).into_iter().collect();
-    resource_type.subresources.push(SubresourceType {
-        name: Text::known("scale"),
-        verbs: status.verbs.to_vec(),
-        body: BodyType::Kind(Ref::Static(scale)),
-        action: SubresourceAction::Scale(fields.clone()),
-        traffic: status.traffic,
-    });
+        are_open: true,
+    }));
+    resource_type.subresources = vec![Subresource::STATUS, Subresource::scale(paths.clone())];
     resource_type.generation = Generation::Counted;
     let schema = resource_type.ty.custom.clone().unwrap();
-    resource_type.strategy = Ref::Shared(Arc::new(CustomStrategy::new(schema, true, Some(fields))));
+    resource_type.strategy = Ref::Shared(Arc::new(CustomStrategy::new(schema, true, Some(paths))));
     kind
 }
 

@@ -11,13 +11,13 @@ use schema::{Status, builtin, cbor};
 use std::sync::Arc;
 use store::Revision;
 
-use crate::api::large::LargeWork;
-use crate::api::negotiate::{Format, MetaVersion, Transform, TransformKind};
 use crate::api::represent::encodings::{self, CachedEncoding};
 use crate::api::represent::form::Form;
 use crate::api::represent::table::Headings;
 use crate::api::represent::wire::{self, Major};
 use crate::api::represent::{View, encode, partial_head, status};
+use crate::large::LargeWork;
+use crate::negotiate::{Format, MetaVersion, Transform, TransformKind};
 
 /// The annotation with an empty list of the kind, for clients that build a list from the initial events.
 const BLUEPRINT: &str = "kubernetes.io/initial-events-list-blueprint";

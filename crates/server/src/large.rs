@@ -1,5 +1,5 @@
-//! Work on large objects, which takes more than a few milliseconds of CPU time: it runs beside the event
-//! loop, so that other requests do not wait for it. Small objects never come here.
+//! Work on large objects, which takes more than a few milliseconds of CPU time, runs in a section that may
+//! block (`block_in_place`), so that other requests do not wait for it. Work on small objects runs at once.
 //!
 //! Objects that are encoded one after another count together: up to [`LARGE`] bytes of a list, or of a batch
 //! of a watch, are encoded on the event loop, the others beside it. Objects whose encoding is in the cache do

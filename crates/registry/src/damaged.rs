@@ -1,8 +1,8 @@
-//! Stored objects that cannot be read, and the errors for them, with the messages of the reference.
+//! Damaged objects, and the errors for them, with the messages of the reference.
 //!
-//! Either the bytes of an object are damaged, or they are whole and do not decode as its type. A get, a patch
-//! and a plain delete of it fail with 500 `InternalError`, a list that would show it with 500
-//! `StorageReadError`; both name it.
+//! The stored bytes of a damaged object fail their checksum, or are whole and do not decode as its type. A
+//! get, a patch and a plain delete of the object fail with 500 `InternalError`, a list that would contain it
+//! with 500 `StorageReadError`; both messages name the object.
 //!
 //! An object whose bytes cannot be decrypted at present is another case: everything that needs it is 503, and
 //! it is not replaced.
@@ -18,15 +18,15 @@ use store::{Corrupt, Revision};
 /// The most objects that the error of a list names.
 const MOST_NAMED: usize = 100;
 
-/// A stored object that cannot be read.
+/// A damaged object.
 #[derive(Debug)]
-pub(crate) struct Unreadable {
+pub(crate) struct Damaged {
     /// The revision of the damaged state.
     pub(crate) revision: Revision,
     why: String,
 }
 
-impl Unreadable {
+impl Damaged {
     /// The bytes of an object do not decode as its type.
     pub(crate) fn undecodable(entry: &Entry, why: &schema::Error) -> Self {
         let revision = entry.mod_revision();
@@ -45,7 +45,7 @@ impl Unreadable {
     }
 }
 
-impl From<&Corrupt> for Unreadable {
+impl From<&Corrupt> for Damaged {
     fn from(corrupt: &Corrupt) -> Self {
         let why = format!(
             "data from the storage is not transformable revision=0: {corrupt}; \
@@ -55,14 +55,14 @@ impl From<&Corrupt> for Unreadable {
     }
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)
     }
 }
 
 /// Whether a status says that an object cannot be read.
-pub fn is_unreadable(status: &Status) -> bool {
+pub fn is_damaged(status: &Status) -> bool {
     match status.reason {
         Reason::StorageReadError => true,
         Reason::InternalError => status.message.contains("StorageError: corrupt object"),
@@ -74,7 +74,7 @@ pub fn is_unreadable(status: &Status) -> bool {
 #[derive(Default)]
 pub struct UnreadableObjects {
     /// The objects with their keys, relative to the resource type; at most one more than the error names.
-    found: Vec<(String, Unreadable)>,
+    found: Vec<(String, Damaged)>,
 }
 
 impl UnreadableObjects {
@@ -101,7 +101,7 @@ impl UnreadableObjects {
         }
     }
 
-    fn push(&mut self, within: &str, unreadable: Unreadable) {
+    fn push(&mut self, within: &str, unreadable: Damaged) {
         if self.found.len() <= MOST_NAMED {
             self.found.push((within.to_owned(), unreadable));
         }

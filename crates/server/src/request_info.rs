@@ -4,7 +4,7 @@
 //! deadlines use its result. It reads a path as the reference does: the whole path is decoded first and split
 //! at its slashes afterwards, so an encoded slash separates segments; slashes at both ends do not count; a
 //! segment in the middle may be empty. It does not check whether the group, version, resource or subresource
-//! exists: [`routes::find`](super::routes::find) does.
+//! exists: [`routes::find`](crate::api::routes::find) does.
 
 use std::borrow::Cow;
 
