@@ -72,6 +72,12 @@ pub trait Request: Send + Sync {
     /// When the request has to be answered; never for those of the server itself.
     fn deadline(&self) -> Option<Instant>;
 
+    /// Whether webhooks are asked about the write. They are not about the objects that the server itself
+    /// creates at startup: a webhook that does not answer must not keep the server from becoming healthy.
+    fn asks_webhooks(&self) -> bool {
+        true
+    }
+
     /// Every resource through which the objects can be written: the requested one, its other versions, and
     /// looks at the same objects in other groups.
     fn equivalents(&self) -> Vec<Arc<ResourceType>>;

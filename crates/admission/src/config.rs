@@ -12,7 +12,7 @@ use schema::view::View as _;
 use schema::views::apiserver::v1::AdmissionConfiguration;
 use schema::{Limits, Shape, config_file, yaml};
 
-const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1alpha1"];
+const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
 
 /// Plugins whose configuration can be the whole file, with the key that tells.
 const UNVERSIONED: [(&str, &str); 2] =

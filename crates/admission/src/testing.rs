@@ -82,6 +82,8 @@ pub(crate) struct Write<'a> {
     pub(crate) user: User,
     pub(crate) dry_run: bool,
     pub(crate) warnings: Warnings,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) asks_webhooks: bool,
 }
 
 impl<'a> Write<'a> {
@@ -97,6 +99,8 @@ impl<'a> Write<'a> {
             user: User { name: "alice".into(), ..User::default() },
             dry_run: false,
             warnings: Warnings::default(),
+            deadline: None,
+            asks_webhooks: true,
         }
     }
 
@@ -187,7 +191,11 @@ impl Request for Write<'_> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        None
+        self.deadline
+    }
+
+    fn asks_webhooks(&self) -> bool {
+        self.asks_webhooks
     }
 
     fn equivalents(&self) -> Vec<Arc<ResourceType>> {

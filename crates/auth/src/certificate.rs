@@ -2,7 +2,8 @@
 
 use crate::User;
 use aws_lc_rs::digest::{SHA256, digest};
-use rustls::RootCertStore;
+use outbound::{Pool, Purpose};
+use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
@@ -14,19 +15,19 @@ use x509_parser::parse_x509_certificate;
 /// Authorities whose client certificates are trusted. They can be replaced while the server runs.
 #[derive(Debug)]
 pub struct Certificates {
-    current: RwLock<Option<Arc<dyn ClientCertVerifier>>>,
+    current: RwLock<Arc<Verifier>>,
     generation: AtomicU64,
 }
 
 impl Certificates {
     /// Trusts these authorities.
     pub fn new(authorities: Vec<CertificateDer<'static>>) -> Result<Self, VerifierBuilderError> {
-        Ok(Self { current: RwLock::new(verifier(authorities)?), generation: AtomicU64::new(1) })
+        Ok(Self { current: RwLock::new(Verifier::new(authorities)?), generation: AtomicU64::new(1) })
     }
 
     /// Trusts these authorities instead. Connections are certified again at their next request.
     pub fn replace(&self, authorities: Vec<CertificateDer<'static>>) -> Result<(), VerifierBuilderError> {
-        let verifier = verifier(authorities)?;
+        let verifier = Verifier::new(authorities)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = verifier;
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
@@ -41,8 +42,8 @@ impl Certificates {
     /// and the first certificate is for a client and valid now.
     pub(crate) fn verify(&self, chain: &[CertificateDer<'static>]) -> Option<i64> {
         let (own, intermediates) = chain.split_first()?;
-        let verifier = self.current.read().unwrap_or_else(PoisonError::into_inner).clone()?;
-        if let Err(error) = verifier.verify_client_cert(own, intermediates, unix_time(SystemTime::now())) {
+        let verifier = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(error) = verifier.verify(own, intermediates, unix_time(SystemTime::now())) {
             log::debug!(error:%; "a client certificate was not accepted");
             return None;
         }
@@ -51,16 +52,39 @@ impl Certificates {
     }
 }
 
-fn verifier(
-    authorities: Vec<CertificateDer<'static>>,
-) -> Result<Option<Arc<dyn ClientCertVerifier>>, VerifierBuilderError> {
-    if authorities.is_empty() {
-        return Ok(None);
+/// Verifies the certificates of clients.
+#[derive(Debug)]
+struct Verifier {
+    pool: Pool,
+    /// Verifies chains up to an authority of the pool; `None` if the pool has no authority.
+    chains: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl Verifier {
+    fn new(authorities: Vec<CertificateDer<'static>>) -> Result<Arc<Self>, VerifierBuilderError> {
+        let pool = Pool::new(authorities);
+        let roots = pool.authorities();
+        let chains = if roots.is_empty() {
+            None
+        } else {
+            let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+            Some(WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build()?)
+        };
+        Ok(Arc::new(Self { pool, chains }))
     }
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(authorities);
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    Ok(Some(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?))
+
+    fn verify(
+        &self,
+        own: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        match (self.pool.check(own, Purpose::Client, now), &self.chains) {
+            (Some(checked), _) => checked.map_err(Into::into),
+            (None, Some(chains)) => chains.verify_client_cert(own, intermediates, now).map(drop),
+            (None, None) => Err(CertificateError::UnknownIssuer.into()),
+        }
+    }
 }
 
 /// Client certificates as a method of authentication.

@@ -391,3 +391,41 @@ fn timeout_of_the_request_bounds_the_webhook() {
     // The webhook knows how long it has.
     assert!(webhook.server.requests().iter().all(|request| request.path == "/validate?timeout=1s"));
 }
+
+/// A webhook that refuses everything by not answering, and takes part in every write.
+const EVERYTHING: &str = r#""rules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"]}]"#;
+
+#[test]
+fn server_becomes_healthy_whatever_webhooks_say() {
+    let (webhook, server) = (Webhook::start(), start(&[]));
+    webhook.set(State::Down);
+    for (path, kind) in
+        [(MUTATING, "MutatingWebhookConfiguration"), (VALIDATING, "ValidatingWebhookConfiguration")]
+    {
+        let configuration = webhook.configuration(kind, "everything", "/validate", EVERYTHING);
+        assert_eq!(create(&server, path, &configuration).code, 201);
+    }
+    testkit::eventually("the webhook is asked", PATIENCE, || pod(&server, "refused").code == 500);
+    // The start waits until the server is ready.
+    let server = server.crash(&binary(), &[]).unwrap();
+    for path in ["/healthz", "/livez", "/readyz"] {
+        assert_eq!(call(&server, "GET", path, "").code, 200, "{path}");
+    }
+    assert_eq!(pod(&server, "refused").code, 500);
+}
+
+#[test]
+fn webhook_with_the_certificate_itself_as_its_bundle_is_trusted() {
+    let authority = Authority::new().unwrap();
+    let serving = authority.issue(&["127.0.0.1"]).unwrap();
+    let server = HttpsServer::start(&serving, None, answer).unwrap();
+    let bundle = base64(serving.certificate.as_bytes());
+    let webhook = Webhook { server, bundle, state: Arc::default() };
+    let server = start(&[]);
+    let configuration = webhook.configuration("MutatingWebhookConfiguration", "injector", "/inject", RULE);
+    assert_eq!(create(&server, MUTATING, &configuration).code, 201);
+    testkit::eventually("the webhook injects", PATIENCE, || {
+        let made = create(&server, &format!("{PODS}?dryRun=All"), &POD.replace("NAME", "a"));
+        made.code == 201 && made.body.contains(r#""sidecar":"injected""#)
+    });
+}

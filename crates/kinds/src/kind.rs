@@ -302,7 +302,7 @@ impl Subresource {
         Self {
             name: "scale",
             verbs: Verb::READ_AND_CHANGE,
-            body: SubresourceBody::Kind(|| Scale::schema()),
+            body: SubresourceBody::Kind(Scale::schema),
             action: Action::Scale(paths),
             traffic: Traffic::Objects,
         }

@@ -1,5 +1,6 @@
 //! TLS towards other servers: which servers are trusted, and the certificate of the client.
 
+use crate::pool::{Pool, Purpose};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
@@ -7,9 +8,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -42,7 +41,7 @@ pub enum Trust {
     /// Those with a certificate of an authority that the host trusts.
     #[default]
     System,
-    /// Those with a certificate of one of these authorities, or with exactly one of these certificates.
+    /// Those with one of these certificates, or with a certificate that one of these authorities signed.
     Authorities(Vec<CertificateDer<'static>>),
     /// Any server.
     Anyone,
@@ -117,7 +116,8 @@ pub struct Tls {
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
 
 impl Tls {
-    pub(crate) fn config(&self) -> Result<ClientConfig, TlsError> {
+    /// The configuration of connections to the server.
+    pub fn config(&self) -> Result<ClientConfig, TlsError> {
         let setup = |error: rustls::Error| TlsError::Setup(error.to_string());
         let builder = ClientConfig::builder_with_provider(PROVIDER.clone())
             .with_safe_default_protocol_versions()
@@ -135,41 +135,37 @@ impl Tls {
 
 impl Trust {
     fn verifier(&self) -> Result<Arc<Verifier>, TlsError> {
-        let mut roots = RootCertStore::empty();
-        let trusted = match self {
-            Self::Anyone => return Ok(Arc::new(Verifier { chains: None, trusted: Vec::new() })),
+        let pool = match self {
+            Self::Anyone => return Ok(Arc::new(Verifier { pool: None, chains: None })),
             Self::System => {
                 let found = rustls_native_certs::load_native_certs();
-                let (added, _) = roots.add_parsable_certificates(found.certs);
-                if added == 0 {
+                let pool = Pool::new(found.certs);
+                if pool.authorities().is_empty() {
                     let why: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
                     return Err(TlsError::System(why.join(", ")));
                 }
-                Vec::new()
+                pool
             }
-            Self::Authorities(authorities) => {
-                for authority in authorities {
-                    let added = roots.add(authority.clone());
-                    added.map_err(|error| TlsError::Authorities(error.to_string()))?;
-                }
-                authorities.clone()
-            }
+            Self::Authorities(authorities) => Pool::new(authorities.clone()),
         };
-        let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), PROVIDER.clone())
-            .build()
-            .map_err(|error| TlsError::Authorities(error.to_string()))?;
-        Ok(Arc::new(Verifier { chains: Some(chains), trusted }))
+        let chains = if pool.authorities().is_empty() {
+            None
+        } else {
+            let builder =
+                WebPkiServerVerifier::builder_with_provider(pool.authorities().clone(), PROVIDER.clone());
+            Some(builder.build().map_err(|error| TlsError::Authorities(error.to_string()))?)
+        };
+        Ok(Arc::new(Verifier { pool: Some(pool), chains }))
     }
 }
 
 /// Verifies the certificates of servers.
 #[derive(Debug)]
 struct Verifier {
-    /// Verifies chains up to an authority; `None` trusts any server.
+    /// The trusted certificates; `None` trusts any server.
+    pool: Option<Pool>,
+    /// Verifies chains up to an authority of the pool; `None` if the pool has no authority.
     chains: Option<Arc<WebPkiServerVerifier>>,
-    /// Certificates that are trusted as they are. One that signed itself is often its own authority too,
-    /// which `chains` refuses and the reference accepts.
-    trusted: Vec<CertificateDer<'static>>,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -181,19 +177,16 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let Some(chains) = &self.chains else { return Ok(ServerCertVerified::assertion()) };
-        let error = match chains.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-            Ok(verified) => return Ok(verified),
-            Err(error) => error,
-        };
-        // Wrong dates are an error of their own, and are checked before this one.
-        let is_authority =
-            matches!(&error, rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(_))));
-        if is_authority && self.trusted.iter().any(|trusted| trusted == certificate) {
+        let Some(pool) = &self.pool else { return Ok(ServerCertVerified::assertion()) };
+        if let Some(checked) = pool.check(certificate, Purpose::Server, now) {
+            checked?;
             verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
             return Ok(ServerCertVerified::assertion());
         }
-        Err(error)
+        match &self.chains {
+            Some(chains) => chains.verify_server_cert(certificate, intermediates, name, ocsp, now),
+            None => Err(CertificateError::UnknownIssuer.into()),
+        }
     }
 
     fn verify_tls12_signature(

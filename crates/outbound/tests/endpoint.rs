@@ -262,6 +262,25 @@ async fn certificate_that_is_its_own_authority_is_trusted_when_it_is_given() {
 }
 
 #[tokio::test]
+async fn certificate_that_is_given_is_trusted_whatever_signed_it() {
+    let pair = Authority::new().unwrap().issue(&["127.0.0.1"]).unwrap();
+    let server = HttpsServer::start(&pair, None, |_| Reply::ok("{}")).unwrap();
+    let url: Uri = format!("{}/", server.url()).parse().unwrap();
+    let tls = Tls { trust: Trust::from_pem(pair.certificate.as_bytes()).unwrap(), ..Tls::default() };
+    let get = async |tls: Tls| {
+        let bounds = Bounds::within(Duration::from_secs(20), 100);
+        Client::new(&tls).unwrap().get(&url, "*/*", bounds).await
+    };
+    assert_eq!(get(tls.clone()).await.unwrap().status, 200);
+    let error = get(Tls { server_name: Some("example.com".into()), ..tls }).await.unwrap_err().to_string();
+    assert!(error.contains("not valid for name \"example.com\""), "{error}");
+    let other = Authority::new().unwrap().issue(&["127.0.0.1"]).unwrap();
+    let trust = Trust::from_pem(other.certificate.as_bytes()).unwrap();
+    let error = get(Tls { trust, ..Tls::default() }).await.unwrap_err().to_string();
+    assert!(error.contains("UnknownIssuer"), "{error}");
+}
+
+#[tokio::test]
 async fn plugin_is_run_again_after_a_401_and_for_a_new_certificate() {
     let setup = setup(|request| match request.header("authorization") {
         "Bearer one" => Reply::Json(401, String::new()),

@@ -10,7 +10,7 @@ use crate::error::unknown_reason_500;
 use crate::object_meta::Stage;
 use crate::preconditions::check_uid;
 use crate::{Answer, Content, Registry, Target, WriteOptions, WriteRequest, conditions, object_meta};
-use admission::Operation;
+use admission::{Attributes, Operation};
 use object::field::{self, Path};
 use object::{Map, Value};
 use schema::{Ref, Status, builtin};
@@ -56,7 +56,7 @@ impl Registry {
             options.warnings.extend(object_meta::dedup_owners(binding, Stage::BeforeAdmission));
         }
         let request = WriteRequest::write(asked, options);
-        let attributes = request.attributes(Operation::Create, None);
+        let attributes = Attributes { name: target.name, ..request.attributes(Operation::Create, None) };
         admission.mutate(&attributes, Some(&mut binding)).await?;
         options.warnings.extend(object_meta::dedup_owners(map_mut(&mut binding)?, Stage::AfterAdmission));
         if object_meta::text(map(&binding)?, "name") != target.name {

@@ -19,6 +19,7 @@ pub struct Client<R = Arc<Registry>> {
     registry: R,
     caller: Authenticated,
     field_manager: String,
+    is_startup: bool,
 }
 
 /// The resource or object of a request of a [`Client`].
@@ -77,7 +78,14 @@ impl<'a> Address<'a> {
 impl<R: Deref<Target = Registry>> Client<R> {
     /// A client with a user, and the field manager of its writes.
     pub fn new(registry: R, identity: SystemIdentity, field_manager: &str) -> Self {
-        Self { registry, caller: Authenticated::system(identity), field_manager: field_manager.to_owned() }
+        let caller = Authenticated::system(identity);
+        Self { registry, caller, field_manager: field_manager.to_owned(), is_startup: false }
+    }
+
+    /// A client of the server itself for the system objects, which are created at startup. Webhooks are not
+    /// asked about its writes.
+    pub fn of_startup(registry: R, field_manager: &str) -> Self {
+        Self { is_startup: true, ..Self::new(registry, SystemIdentity::ApiServer, field_manager) }
     }
 
     /// The same client with another field manager.
@@ -225,7 +233,11 @@ impl<R: Deref<Target = Registry>> Client<R> {
     }
 
     fn options(&self) -> WriteOptions {
-        WriteOptions { field_manager: self.field_manager.clone(), ..WriteOptions::default() }
+        WriteOptions {
+            field_manager: self.field_manager.clone(),
+            is_startup: self.is_startup,
+            ..WriteOptions::default()
+        }
     }
 }
 

@@ -150,13 +150,13 @@ impl Registry {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
             };
             let attempt = match admitted.take() {
-                // Plugins see the completed options in a delete by name, and the options as they were sent in
-                // a deletecollection.
+                // Plugins see the name and the completed options in a delete by name. In a deletecollection
+                // they see no name, and the options as they were sent.
                 None if !target.name.is_empty() => {
                     let options = complete(&named, &old, options)?;
                     self.admit_delete(&named, &old.object, &options).await?
                 }
-                None => self.admit_delete(&named, &old.object, options).await?,
+                None => self.admit_delete(&Target { name: "", ..named }, &old.object, options).await?,
                 Some(given) => {
                     let attempt = given.for_attempt();
                     admitted = Some(given);

@@ -65,6 +65,8 @@ pub struct WriteOptions {
     pub warnings: Warnings,
     /// When the request has to be answered.
     pub deadline: Option<Instant>,
+    /// Whether the write is one of the server itself at startup, which webhooks are not asked about.
+    pub is_startup: bool,
 }
 
 /// `DeleteOptions`: the options of a delete.

@@ -11,7 +11,7 @@ use crate::managed::Fields;
 use crate::object_meta::Stage;
 use crate::prepare::default;
 use crate::{Answer, Content, Registry, Served, Target, WriteOptions, WriteRequest, object_meta};
-use admission::Operation;
+use admission::{Attributes, Operation};
 use auth::{Rules, Token, TokenIdentity, User};
 use object::time::Time;
 use object::{Key, Map, Value};
@@ -75,7 +75,8 @@ impl Registry {
         }
         Fields::of(target).update(None, &mut object, options).await?;
         let request = WriteRequest::write(target, options);
-        let attributes = request.attributes(Operation::Create, None);
+        let name = object_meta::text(map(&object)?, "name").to_owned();
+        let attributes = Attributes { name: &name, ..request.attributes(Operation::Create, None) };
         self.config().admission.mutate(&attributes, Some(&mut object)).await?;
         options.warnings.extend(object_meta::dedup_owners(map_mut(&mut object)?, Stage::AfterAdmission));
         validate::check(review, target, map(&object)?)?;

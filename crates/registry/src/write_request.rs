@@ -103,6 +103,10 @@ impl Request for WriteRequest<'_> {
         }
     }
 
+    fn asks_webhooks(&self) -> bool {
+        !matches!(self.options, RequestOptions::Write(options) if options.is_startup)
+    }
+
     fn equivalents(&self) -> Vec<Arc<ResourceType>> {
         let served = self.target.served;
         let all = self.target.catalog.versions_of(served).filter(|other| served.shares_objects(other));

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::Known;
-use auth::SystemIdentity;
 use cache::Resource;
 use cache::watch::{self, Start, WatchOptions};
 use kinds::metadata;
@@ -122,7 +121,7 @@ impl ApiServices {
         let find = |name: &str| registry.cache().resource(name);
         let resource = find(&format!("{}.{}", API_SERVICES.resource, API_SERVICES.group))?;
         Some(Self {
-            client: Client::new(registry.clone(), SystemIdentity::ApiServer, super::MANAGER),
+            client: Client::of_startup(registry.clone(), super::MANAGER),
             known: Known::new(resource.clone(), APIService::schema(), |object| {
                 Some(Registration::read(object))
             }),

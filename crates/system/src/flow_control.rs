@@ -8,7 +8,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::SystemIdentity;
 use kinds::{FLOW_CONTROL_DEFAULTS, metadata};
 use object::{Map, Value};
 use registry::{Address, Client, DeleteOptions, Registry};
@@ -35,7 +34,7 @@ pub(super) struct Defaults {
 
 impl Defaults {
     pub(super) fn new(registry: &Arc<Registry>) -> Self {
-        Self { client: Client::new(registry.clone(), SystemIdentity::ApiServer, MANAGER) }
+        Self { client: Client::of_startup(registry.clone(), MANAGER) }
     }
 
     /// Looks at the defaults until the process ends.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::Known;
-use auth::SystemIdentity;
 use cache::Resource;
 use cache::watch::{self, Start, WatchOptions};
 use object::Map;
@@ -51,7 +50,7 @@ impl FlowSchemas {
             registry.cache().resource(&format!("{}.{}", address.resource, address.group))
         };
         let (resource, levels) = (find(SCHEMAS)?, find(LEVELS)?);
-        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, MANAGER);
+        let client = Client::of_startup(registry.clone(), MANAGER);
         let schemas = Known::new(resource.clone(), FlowSchema::schema(), |object| Some(Schema::read(object)));
         Some(Self { client, schemas, resource, levels })
     }

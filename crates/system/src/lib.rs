@@ -24,7 +24,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use auth::SystemIdentity;
 use kinds::{SYSTEM_PRIORITY_CLASSES, SystemPriorityClass};
 use object::time::Time;
 use object::{Map, Value};
@@ -255,7 +254,7 @@ struct Boot<'a> {
 impl<'a> Boot<'a> {
     fn new(registry: &Arc<Registry>, values: &'a SystemValues) -> Self {
         Self {
-            client: Client::new(registry.clone(), SystemIdentity::ApiServer, MANAGER),
+            client: Client::of_startup(registry.clone(), MANAGER),
             values,
             now: Time::now(),
             identity: Identity::new(),
@@ -486,7 +485,7 @@ mod testing {
         let cache = Arc::new(cache.unwrap());
         let config = registry::Config::new(&cache).unwrap();
         let registry = Arc::new(Registry::new(cache, config).unwrap());
-        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "test");
+        let client = Client::new(registry.clone(), auth::SystemIdentity::ApiServer, "test");
         for name in ["kube-public", "kube-system"] {
             let namespaces = Address::core("namespaces", "");
             let text = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);

@@ -113,15 +113,11 @@ impl Webhooks {
         match failure {
             Failure::Calling(why) if webhook.failure_policy == FailurePolicy::Ignore => {
                 log::warn!(webhook = name, configuration, resource = resource.as_str(), milliseconds, error = why.as_str(); "a webhook failed, which is ignored");
-                match attributes.request.deadline() {
-                    Some(deadline) if deadline <= Instant::now() => {
-                        Err(Status::timeout("request did not complete within requested timeout"))
-                    }
-                    _ => Ok(()),
-                }
+                check_deadline(attributes)
             }
             Failure::Calling(why) => {
                 log::warn!(webhook = name, configuration, resource = resource.as_str(), milliseconds, error = why.as_str(); "a webhook failed, which refuses the request");
+                check_deadline(attributes)?;
                 let why = format!("failed calling webhook {}: {why}", Quoted(name));
                 Err(Status::internal_error(&why))
             }
@@ -132,8 +128,12 @@ impl Webhooks {
         }
     }
 
-    /// Whether a webhook is skipped because an administrator has broken the glass.
+    /// Whether a webhook is skipped: the write is one of the server itself at startup, or an administrator
+    /// has broken the glass.
     pub(super) fn skips(&self, webhook: &Webhook, attributes: &Attributes<'_>) -> bool {
+        if !attributes.request.asks_webhooks() {
+            return true;
+        }
         let skips = self.settings.break_glass && attributes.user.is_in(auth::User::MASTERS);
         if skips {
             let (name, configuration) = (webhook.name.as_str(), webhook.configuration.as_str());
@@ -141,6 +141,17 @@ impl Webhooks {
             log::warn!(user, operation = attributes.operation.name(), resource:% = shown(attributes), webhook = name, configuration; "a webhook is skipped, because --break-glass-skip-webhooks is on");
         }
         skips
+    }
+}
+
+/// 504 after the deadline of the request. The timeout of the request then ended the call of the webhook.
+fn check_deadline(attributes: &Attributes<'_>) -> Result<(), Status> {
+    match attributes.request.deadline() {
+        Some(deadline) if deadline <= Instant::now() => {
+            let why = "request did not complete within requested timeout - context deadline exceeded";
+            Err(Status::timeout(why))
+        }
+        _ => Ok(()),
     }
 }
 

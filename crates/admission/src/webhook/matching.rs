@@ -128,13 +128,9 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// The namespace of a request. As in the reference, a request about a namespace that exists is in it.
+/// The namespace of a request. As in the reference, a request about a namespace is in that namespace.
 pub(crate) fn namespace<'a>(attributes: &Attributes<'a>) -> &'a str {
-    let is_new = attributes.operation == Operation::Create && attributes.subresource.is_empty();
-    if attributes.is_resource("", "namespaces") && !is_new {
-        return attributes.name;
-    }
-    attributes.namespace
+    if attributes.is_resource("", "namespaces") { attributes.name } else { attributes.namespace }
 }
 
 fn selects_object(

@@ -237,6 +237,31 @@ async fn answers_that_cannot_be_used_follow_the_failure_policy() {
 }
 
 #[tokio::test]
+async fn call_that_the_timeout_of_the_request_ends_is_answered_with_504() {
+    let setup = Setup::new().await;
+    let plugin = setup.mutating();
+    for policy in ["Fail", "Ignore"] {
+        setup.put(Role::Mutating, "a", "hangs", &format!("timeoutSeconds=5;failurePolicy=\"{policy}\"")).await;
+        let deadline = Some(tokio::time::Instant::now() + Duration::from_millis(300));
+        let refused = Write { deadline, ..create() }.mutate(&plugin).await.unwrap_err();
+        assert_eq!((refused.code, refused.reason.as_str()), (504, "Timeout"), "{policy}");
+        let why = "request did not complete within requested timeout - context deadline exceeded";
+        assert!(refused.message.ends_with(why), "{}", refused.message);
+    }
+}
+
+#[tokio::test]
+async fn webhooks_are_not_asked_about_what_the_server_creates_at_startup() {
+    let setup = Setup::new().await;
+    setup.put(Role::Mutating, "a", "deny", "").await;
+    setup.put(Role::Validating, "a", "deny", "").await;
+    let write = Write { asks_webhooks: false, ..create() };
+    assert!(write.mutate(&setup.mutating()).await.is_ok());
+    assert!(write.validate(&setup.validating()).await.is_ok());
+    assert_eq!(setup.asked(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn patch_that_breaks_the_object_is_refused_even_if_failures_are_ignored() {
     let setup = Setup::new().await;
     let plugin = setup.mutating();

@@ -9,7 +9,7 @@ use crate::Resets;
 use crate::defaults::{at, fill_text, round_up, within};
 use crate::label_selector::Values;
 use crate::{
-    About, Cell, Column, Context, Deleted, Kind, Rules, Scope, Strategy, Subresource, columns, map_at,
+    About, Cell, Column, Context, Deleted, Kind, Rules, Scope, Strategy, Subresource, columns,
     metadata,
 };
 use object::field::{Error, List, Path};
@@ -81,17 +81,6 @@ pub(super) fn storage_class<'a>(object: &'a Map, class: &'a str) -> &'a str {
     metadata(object).annotations().get(BETA_CLASS).unwrap_or(class)
 }
 
-/// Adds a finalizer if it is absent.
-pub(super) fn protect(object: &mut Map, finalizer: &'static str) {
-    let finalizers = map_at(object, "metadata")
-        .map(|metadata| metadata.get_or_insert_with(Key::known("finalizers"), || Vec::new().into()));
-    if let Some(finalizers) = finalizers.and_then(Value::as_list_mut)
-        && !finalizers.iter().any(|name| name.as_str() == Some(finalizer))
-    {
-        finalizers.push(finalizer.into());
-    }
-}
-
 struct PersistentVolumeStrategy;
 
 impl Strategy for PersistentVolumeStrategy {
@@ -106,9 +95,7 @@ impl Strategy for PersistentVolumeStrategy {
         });
     }
 
-    /// Also adds the finalizer that protects a volume while it is in use.
     fn prepare_create(&self, volume: &mut Map, context: &Context<'_>) {
-        protect(volume, "kubernetes.io/pv-protection");
         at(volume, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));
         let status = [("phase", "Pending"), ("lastPhaseTransitionTime", context.now)];
         volume.insert(Key::known("status"), Map::from_iter(status));

@@ -2,7 +2,7 @@
 
 pub(crate) mod rules;
 
-use super::persistent_volume::{access_modes, phase, protect, storage_class, versioned};
+use super::persistent_volume::{access_modes, phase, storage_class, versioned};
 use super::pod_spec::default_claim;
 use super::pod_warnings;
 use crate::Resets;
@@ -63,9 +63,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
         within(claim, "spec", default_claim);
     }
 
-    /// Also adds the finalizer that protects a claim while pods use it.
     fn prepare_create(&self, claim: &mut Map, _context: &Context<'_>) {
-        protect(claim, "kubernetes.io/pvc-protection");
         claim.insert(Key::known("status"), Map::from_iter([(Key::known("phase"), "Pending")]));
         at(claim, "spec", |spec| {
             drop_disabled(spec, None);

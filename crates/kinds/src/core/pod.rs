@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "binding",
             verbs: Verb::CREATE,
-            body: SubresourceBody::Kind(|| Binding::schema()),
+            body: SubresourceBody::Kind(Binding::schema),
             action: Action::Bind,
             traffic: Traffic::Objects,
         },
@@ -47,7 +47,7 @@ pub(crate) const KIND: Kind = Kind {
         Subresource {
             name: "eviction",
             verbs: Verb::CREATE,
-            body: SubresourceBody::Kind(|| Eviction::schema()),
+            body: SubresourceBody::Kind(Eviction::schema),
             action: Action::Evict,
             traffic: Traffic::Objects,
         },

@@ -16,11 +16,8 @@ use hyper::{
     client::conn::http2::{self, SendRequest},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
-};
+use outbound::{Identity, Trust};
+use rustls::{ClientConfig, pki_types::ServerName};
 use std::{
     future::Future,
     io,
@@ -148,39 +145,26 @@ impl tower_service::Service<Request<Body>> for Connection {
 
 /// TLS with the files as they are now.
 fn config(tls: &Tls) -> io::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    match &tls.ca {
-        Some(path) => {
-            for authority in certificates(path)? {
-                roots.add(authority).map_err(|error| unusable(path, error))?;
-            }
-        }
-        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_root_certificates(roots);
-    let mut config = match (&tls.cert, &tls.key) {
+    let trust = match &tls.ca {
+        Some(path) => Trust::from_pem(&read(path)?).map_err(|error| unusable(path, error))?,
+        None => Trust::System,
+    };
+    let identity = match (&tls.cert, &tls.key) {
         (Some(cert), Some(key)) => {
-            // The error of the key is not shown: its text may contain a part of the key.
-            let secret = PrivateKeyDer::from_pem_file(key)
-                .map_err(|_| unusable(key, "there is no private key in PEM"))?;
-            builder
-                .with_client_auth_cert(certificates(cert)?, secret)
-                .map_err(|error| unusable(cert, error))?
+            let identity = Identity::from_pem(&read(cert)?, &read(key)?);
+            Some(Arc::new(identity.map_err(|error| unusable(cert, error))?))
         }
-        (None, None) => builder.with_no_client_auth(),
+        (None, None) => None,
         _ => return Err(io::Error::other("a client certificate needs its key, and a key its certificate")),
     };
+    let tls = outbound::Tls { trust, server_name: None, identity };
+    let mut config = tls.config().map_err(io::Error::other)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
 }
 
-fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let read = CertificateDer::pem_file_iter(path).map_err(|error| unusable(path, error))?;
-    let all: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| unusable(path, error))?;
-    if all.is_empty() { Err(unusable(path, "there is no certificate in PEM")) } else { Ok(all) }
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| unusable(path, error))
 }
 
 fn unusable(path: &Path, why: impl std::fmt::Display) -> io::Error {
