@@ -282,9 +282,8 @@ impl WriteOptions {
             force: force_if(boolean(pairs, "force") == Some(true)),
             field_validation,
             names_validation: !validation.is_empty(),
-            empty: Vec::new(),
             warnings,
-            deadline: None,
+            ..Self::default()
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     metadata,
 };
 use object::field::{Error, List, Path};
-use object::{Key, Map, Value};
+use object::{Key, Map};
 use schema::view::{Items, View};
 use schema::views::core::v1::PersistentVolume;
 
