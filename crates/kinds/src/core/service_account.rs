@@ -19,7 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     subresources: &[Subresource {
         name: "token",
         verbs: Verb::CREATE,
-        body: SubresourceBody::Kind(|| TokenRequest::schema()),
+        body: SubresourceBody::Kind(TokenRequest::schema),
         action: Action::IssueToken,
         traffic: Traffic::Objects,
     }],
