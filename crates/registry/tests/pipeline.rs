@@ -205,9 +205,9 @@ impl Api {
         let catalog = self.registry.catalog();
         let target = Target::find(&proof, &catalog).unwrap();
         let tree = |text: &str| {
-            let ty = match target.subresource.map(|subresource| &subresource.body) {
+            let ty = match target.subresource().map(|subresource| &subresource.body) {
                 Some(kinds::SubresourceBody::Kind(ty)) => schema::Ref::Static(ty()),
-                _ => target.served.ty.clone(),
+                _ => target.served().ty.clone(),
             };
             json::decode(&ty, text.as_bytes(), &Limits::REQUEST).unwrap().value
         };
