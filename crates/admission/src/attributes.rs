@@ -1,4 +1,4 @@
-//! What admission knows of a write.
+//! The attributes of a write, as admission plugins see them.
 
 use crate::Warnings;
 use crate::chain::Passes;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tasks::BoxFuture;
 use tokio::time::Instant;
 
-/// What a write does.
+/// The operation of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Makes an object, or carries out an operation that is posted, such as a binding.
@@ -39,13 +39,13 @@ impl Operation {
 /// of its own (a scale, a binding), which are of that kind.
 #[derive(Clone, Copy)]
 pub struct Attributes<'a> {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
     /// The resource, as it was requested.
     pub resource: &'a ResourceType,
     /// The subresource; empty for the object itself.
     pub subresource: &'a str,
-    /// The namespace; empty for objects that live in none.
+    /// The namespace; empty for objects without namespace.
     pub namespace: &'a str,
     /// The name. Empty in mutating admission of an object whose name the server generates.
     pub name: &'a str,
@@ -53,17 +53,17 @@ pub struct Attributes<'a> {
     pub old: Option<&'a Value>,
     /// The caller.
     pub user: &'a User,
-    /// Whether nothing is stored.
+    /// Whether the write is a dry run.
     pub dry_run: bool,
-    /// Where warnings for the client go.
+    /// Collects warnings for the client.
     pub warnings: &'a Warnings,
-    /// What few plugins ask for.
+    /// Properties of the request that few plugins ask for.
     pub request: &'a dyn Request,
     /// The passes of mutating admission; none in validating admission.
     pub passes: Option<&'a Passes>,
 }
 
-/// What few plugins want to know of a request, which is made when they ask.
+/// Properties of a request that few plugins ask for. They are computed when a plugin asks.
 pub trait Request: Send + Sync {
     /// The options, as an object of `meta.k8s.io/v1`: `CreateOptions`, `UpdateOptions` or `DeleteOptions`, by
     /// the operation.

@@ -8,7 +8,7 @@ use tasks::{BoxFuture, Deferred};
 
 /// One plugin. Most do one of the two steps.
 pub trait Plugin: Send + Sync {
-    /// Whether it has anything to do with an operation.
+    /// Whether the plugin is called for an operation.
     fn handles(&self, operation: Operation) -> bool;
 
     /// Mutating admission: may change the object, which is absent for a delete, or refuse the write.
@@ -32,7 +32,7 @@ pub trait Plugin: Send + Sync {
 
 /// A plugin whose answers depend on nothing that has to be waited for, and that reserves nothing.
 pub trait Immediate: Send + Sync {
-    /// Whether it has anything to do with an operation.
+    /// Whether the plugin is called for an operation.
     fn handles(&self, operation: Operation) -> bool;
 
     /// Mutating admission: may change the object, which is absent for a delete, or refuse the write.
@@ -68,22 +68,23 @@ impl<P: Immediate> Plugin for P {
     }
 }
 
-/// What became of a write that something was reserved for.
+/// The outcome of a write that something was reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// It was committed, and everybody sees it.
+    /// The write was committed, and readers see it.
     Committed,
-    /// It was not, and never will be.
+    /// The write was not committed, and will not be.
     Abandoned,
-    /// Nobody knows: what it would have taken stays taken, until a loop of the server finds out.
+    /// It is not known whether the write was committed: what was reserved stays reserved until a loop of the
+    /// server has found out.
     Unknown,
 }
 
-/// What is still to be done after a write.
+/// Work that is left after a write.
 type Rest = Option<BoxFuture<'static, ()>>;
 
-/// Something that was reserved for a write: an address, a port, a part of a quota. It is told once what
-/// became of the write.
+/// Something that was reserved for a write: an address, a port, a part of a quota. It is told the outcome of
+/// the write once.
 pub struct Reservation {
     settle: Option<Box<dyn FnOnce(Settled) -> Rest + Send>>,
 }
@@ -98,7 +99,7 @@ impl Reservation {
         })
     }
 
-    /// A reservation that wants to know either way.
+    /// A reservation that is told the outcome of the write in every case.
     pub fn settled_by(settle: impl FnOnce(Settled) + Send + 'static) -> Self {
         Self::followed_by(|settled| {
             settle(settled);
@@ -112,7 +113,7 @@ impl Reservation {
         Self { settle: Some(Box::new(settle)) }
     }
 
-    /// Tells it that the write will not be committed.
+    /// Tells the reservation that the write will not be committed.
     pub async fn abandon(self) {
         self.settle(Settled::Abandoned).await;
     }
@@ -200,7 +201,7 @@ impl Admitted {
 pub struct Passes {
     is_second: AtomicBool,
     again: AtomicBool,
-    /// What the plugin for mutating webhooks remembers.
+    /// What the plugin for mutating webhooks keeps between the passes.
     pub(crate) webhooks: webhook::Memory,
 }
 
@@ -223,7 +224,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// These plugins, in this order.
+    /// A chain of these plugins, in this order.
     pub fn new(plugins: impl IntoIterator<Item = Box<dyn Plugin>>) -> Self {
         Self { plugins: plugins.into_iter().collect() }
     }

@@ -58,11 +58,11 @@ pub struct AdmissionOptions {
     pub disabled: Option<Vec<String>>,
     /// `--admission-control-config-file`.
     pub config_file: Option<PathBuf>,
-    /// What other flags and gates say about plugins.
+    /// The settings of plugins by other flags and feature gates.
     pub settings: PluginSettings,
 }
 
-/// What plugins share with the rest of the server.
+/// The parts of plugins that the rest of the server uses too.
 pub fn shared(options: &AdmissionOptions, cache: &Cache) -> Result<Shared, Error> {
     Shared::new(cache, options.settings.gates).map_err(|why| Error::Plugin { name: "ResourceQuota", why })
 }
@@ -178,7 +178,7 @@ mod tests {
         assert!(!on(true, &options(Some("Q"), None, None)));
     }
 
-    /// What a file says, or why it says nothing.
+    /// The configurations in a file by plugin, or the error.
     fn read_file(text: &str) -> Result<BTreeMap<String, String>, String> {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("other.yaml"), "other: 1").unwrap();

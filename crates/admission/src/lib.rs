@@ -8,8 +8,8 @@
 //! 3. **Nothing leaks.** What a plugin or a kind reserves for a write is a [`Reservation`] in the
 //!    [`Admitted`]. It is told whether the change was committed, also if the request ended before the commit
 //!    began.
-//! 4. **Plugins look things up** in [`Known`] objects, or in the cache: what was acknowledged before a write
-//!    counts for it.
+//! 4. **Plugins look things up** in the objects of a [`Lister`], or in the cache: what was acknowledged
+//!    before a write counts for it.
 //!
 //! [`plugins::PLUGINS`] has all plugins in their order. The order of the steps around admission, and what is
 //! done again after a conflict, is the registry's.
@@ -17,7 +17,7 @@
 mod attributes;
 mod chain;
 pub mod config;
-mod known;
+mod lister;
 mod managed_fields;
 pub mod plugins;
 #[cfg(test)]
@@ -28,6 +28,6 @@ mod writer;
 
 pub use attributes::{Attributes, Operation, Request, differ_in_ownership_only};
 pub use chain::{Admitted, Chain, Immediate, Passes, Plugin, Reservation, Settled};
-pub use known::Known;
+pub use lister::Lister;
 pub use warnings::Warnings;
 pub use writer::{Write, Writer};

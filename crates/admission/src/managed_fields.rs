@@ -1,11 +1,8 @@
-//! Managed fields after mutating admission: what a plugin has broken is put back.
+//! Managed fields after mutating admission: malformed entries that a plugin has written are replaced by those
+//! before admission.
 
 use crate::Warnings;
-use object::path_set::Set;
-use object::quote::Quoted;
 use object::{Map, Value};
-use schema::view::View as _;
-use schema::views::meta::v1::ManagedFieldsEntry;
 
 const KEY: &str = "managedFields";
 
@@ -22,8 +19,7 @@ pub(crate) fn restore(before: Option<Value>, object: Option<&mut Value>, warning
     if *now == before {
         return;
     }
-    let entries = now.as_list().unwrap_or_default();
-    let Some(why) = entries.iter().enumerate().find_map(|(at, entry)| fault(at, entry)) else { return };
+    let Err(why) = merge::managed::check_entries(now.as_list().unwrap_or_default()) else { return };
     match before {
         Value::Null => metadata.remove(KEY),
         before => metadata.insert(KEY, before),
@@ -38,30 +34,10 @@ fn metadata(object: &mut Value) -> Option<&mut Map> {
     object.as_map_mut()?.get_mut("metadata")?.as_map_mut()
 }
 
-/// What is wrong with an entry.
-fn fault(at: usize, entry: &Value) -> Option<String> {
-    let empty = Map::new();
-    let map = entry.as_map().unwrap_or(&empty);
-    let entry = ManagedFieldsEntry::of(map);
-    if !matches!(entry.operation(), "Apply" | "Update") {
-        return Some("operation must be `Apply` or `Update`".to_owned());
-    }
-    if entry.api_version().is_empty() {
-        return Some("apiVersion must not be empty".to_owned());
-    }
-    match entry.fields_type() {
-        "FieldsV1" => {}
-        "" => return Some(format!("missing fieldsType in managed fields entry {at}")),
-        ty => return Some(format!("invalid fieldsType {} in managed fields entry {at}", Quoted(ty))),
-    }
-    let Some(Value::Raw(fields)) = map.get("fieldsV1") else { return None };
-    let error = Set::from_json(fields.as_str()).err()?;
-    Some(format!("error decoding versioned set from managed fields entry {at}: error decoding set: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schema::view::View as _;
     use schema::views::core::v1::ConfigMap;
     use schema::{Limits, json};
 
@@ -85,7 +61,7 @@ mod tests {
             ),
             (
                 r#"{"operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"q":{}}}"#,
-                "error decoding set",
+                "error decoding versioned set from managed fields entry 0: error decoding set: ",
             ),
         ] {
             let (mut now, warnings) = (object(entry), Warnings::default());

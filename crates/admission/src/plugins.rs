@@ -80,23 +80,23 @@ use auth::Authorizer;
 use cache::{Cache, Resource};
 use std::sync::Arc;
 
-/// What plugins are made of.
+/// The arguments of [`Row::make`].
 pub struct Parts<'a> {
-    /// The objects.
+    /// The cache.
     pub cache: &'a Cache,
-    /// Decides what callers may do.
+    /// The authorizer of the server.
     pub authorizer: &'a Authorizer,
-    /// What plugins share with the rest of the server.
+    /// The parts of plugins that the rest of the server uses too.
     pub shared: &'a Shared,
-    /// What flags say.
+    /// The settings by flags.
     pub settings: PluginSettings,
     /// The plugin's part of the file of `--admission-control-config-file`.
     pub configuration: Option<&'a [u8]>,
 }
 
-/// What plugins share with the rest of the server.
+/// The parts of plugins that the rest of the server uses too.
 pub struct Shared {
-    /// The way to write objects.
+    /// Writes objects for plugins.
     pub writer: Writer,
     /// The resource quotas, and what is charged to them.
     pub quotas: Quotas,
@@ -105,21 +105,21 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// What is shared by the plugins over a cache.
+    /// The shared parts of plugins over a cache.
     pub fn new(cache: &Cache, gates: Gates) -> Result<Self, String> {
         let quotas = Quotas::new(cache, gates)?;
         Ok(Self { writer: Writer::default(), quotas, breakers: Breakers::default() })
     }
 }
 
-/// What flags say about plugins.
+/// The settings of plugins by flags and feature gates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PluginSettings {
     /// The feature gates that plugins depend on.
     pub gates: Gates,
-    /// How long pods stay on nodes that fail, if they say nothing else.
+    /// How long pods tolerate a failing node by default.
     pub toleration: TolerationSeconds,
-    /// About webhooks.
+    /// The settings of webhooks.
     pub webhooks: webhook::WebhookSettings,
 }
 
@@ -167,9 +167,9 @@ impl Default for Gates {
 pub struct Row {
     /// The name in flags.
     pub name: &'static str,
-    /// Whether it is on without flags.
+    /// Whether the plugin is on by default.
     pub by_default: bool,
-    /// Makes it, or says what is wrong with its configuration.
+    /// Makes the plugin; the error says what is wrong with its configuration.
     pub make: fn(&Parts<'_>) -> Result<Box<dyn Plugin>, String>,
 }
 
@@ -219,7 +219,7 @@ pub trait Builtin: Plugin + Sized + 'static {
     /// The name in flags.
     const NAME: &'static str;
 
-    /// Makes it, or says what is wrong with its configuration.
+    /// Makes the plugin; the error says what is wrong with its configuration.
     fn make(parts: &Parts<'_>) -> Result<Self, String>;
 }
 

@@ -35,7 +35,7 @@ pub use mutating::MutatingAdmissionWebhook;
 pub use services::services;
 pub use validating::ValidatingAdmissionWebhook;
 
-use crate::Known;
+use crate::Lister;
 use crate::plugins::Parts;
 use answer::Role;
 use configuration::Configuration;
@@ -51,7 +51,7 @@ use schema::views::core::v1::Namespace;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-/// What flags say about webhooks.
+/// The settings of webhooks by flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WebhookSettings {
     /// The failures in a row that open the circuit breaker of a webhook; without it there are no breakers.
@@ -62,10 +62,10 @@ pub struct WebhookSettings {
     pub endpoint_routing: bool,
 }
 
-/// What both plugins have in common.
+/// The common part of the plugins for mutating and for validating webhooks.
 struct Webhooks {
     role: Role,
-    configurations: Known<Configuration>,
+    configurations: Lister<Configuration>,
     namespaces: Namespaces,
     clients: WebhookClients,
     settings: WebhookSettings,
@@ -85,8 +85,8 @@ impl Webhooks {
         let services = services(parts.resource("services")?, endpoints);
         Ok(Self {
             role,
-            configurations: Known::new(configurations, ty, Configuration::read),
-            namespaces: Known::new(parts.resource("namespaces")?, Namespace::schema(), read_labels),
+            configurations: Lister::new(configurations, ty, Configuration::read),
+            namespaces: Lister::new(parts.resource("namespaces")?, Namespace::schema(), read_labels),
             clients: WebhookClients::new(kubeconfig, services),
             settings: parts.settings.webhooks,
             breakers: parts.shared.breakers.clone(),

@@ -4,7 +4,7 @@
 //! writes, or two servers, one succeeds. Looking at the objects before that only saves attempts.
 
 use crate::{AddressRange, Family};
-use admission::Known;
+use admission::Lister;
 use auth::SystemIdentity;
 use cache::{Cache, Entry, Resource};
 use object::{Key, Map};
@@ -119,7 +119,7 @@ impl Ranges {
 
 /// The addresses of the cluster.
 pub(crate) struct Addresses {
-    ranges: Known<Ranges>,
+    ranges: Lister<Ranges>,
     objects: Arc<Resource>,
     /// The ranges of the server's own configuration, which are tried before others.
     configured: Vec<AddressRange>,
@@ -132,7 +132,7 @@ impl Addresses {
     pub(crate) fn new(cache: &Cache, configured: Vec<AddressRange>) -> Option<Self> {
         let ranges = cache.resource("servicecidrs.networking.k8s.io")?;
         Some(Self {
-            ranges: Known::new(ranges, ServiceCIDR::schema(), Ranges::read),
+            ranges: Lister::new(ranges, ServiceCIDR::schema(), Ranges::read),
             objects: cache.resource("ipaddresses.networking.k8s.io")?,
             configured,
             registry: OnceLock::new(),

@@ -18,13 +18,13 @@ pub struct Expiring<T> {
 
 /// The entries that were added or used recently, and older ones.
 struct Generations<T> {
-    young: HashMap<Digest, Held<T>>,
-    old: HashMap<Digest, Held<T>>,
+    young: HashMap<Digest, ExpiringValue<T>>,
+    old: HashMap<Digest, ExpiringValue<T>>,
 }
 
-struct Held<T> {
+struct ExpiringValue<T> {
     value: T,
-    until: Instant,
+    expires_at: Instant,
 }
 
 impl<T: Clone> Expiring<T> {
@@ -39,13 +39,13 @@ impl<T: Clone> Expiring<T> {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if let Entry::Occupied(held) = generations.young.entry(*digest) {
-            if held.get().until <= now {
+            if held.get().expires_at <= now {
                 held.remove();
                 return None;
             }
             return Some(held.get().value.clone());
         }
-        let held = generations.old.remove(digest).filter(|held| held.until > now)?;
+        let held = generations.old.remove(digest).filter(|held| held.expires_at > now)?;
         let value = held.value.clone();
         self.add(&mut generations, *digest, held);
         Some(value)
@@ -53,13 +53,13 @@ impl<T: Clone> Expiring<T> {
 
     /// Keeps an answer for a time.
     pub fn insert(&self, digest: Digest, value: T, time: Duration) {
-        let Some(until) = Instant::now().checked_add(time).filter(|_| !time.is_zero()) else { return };
+        let Some(expires_at) = Instant::now().checked_add(time).filter(|_| !time.is_zero()) else { return };
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         generations.old.remove(&digest);
-        self.add(&mut generations, digest, Held { value, until });
+        self.add(&mut generations, digest, ExpiringValue { value, expires_at });
     }
 
-    fn add(&self, generations: &mut Generations<T>, digest: Digest, held: Held<T>) {
+    fn add(&self, generations: &mut Generations<T>, digest: Digest, held: ExpiringValue<T>) {
         if generations.young.len() >= self.most && !generations.young.contains_key(&digest) {
             generations.old = mem::take(&mut generations.young);
         }

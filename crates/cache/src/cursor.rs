@@ -4,7 +4,7 @@
 //! [`Cursor::advance`] reports. Nothing waits, and there is no task: an index that is asked after a write was
 //! acknowledged has that write.
 
-use crate::{Entry, Resource, log::Slot, resource::Era};
+use crate::{Entry, Resource, log::KeyState, resource::Era};
 use std::sync::Arc;
 use store::Revision;
 
@@ -15,7 +15,7 @@ pub struct Cursor {
     at: Option<(Era, Revision)>,
 }
 
-/// What a cursor reports.
+/// A report of a cursor.
 pub enum Update<'a> {
     /// The index is to be emptied; all objects follow, as changes without a state before.
     Reset,
@@ -50,26 +50,26 @@ impl Cursor {
     /// did not end, a reset and all objects.
     pub fn advance(&mut self, mut report: impl FnMut(Update<'_>)) {
         // The pieces and the view are shared, so the lock is not held while changes are reported.
-        let (era, runs, view) = self.resource.with_state(|view, log| {
+        let (era, ranges, view) = self.resource.with_state(|view, log| {
             let era = self.resource.era();
             let at = self.at.filter(|(reported, _)| *reported == era);
-            let runs = at.and_then(|(_, at)| log.runs_if_complete(at)).map(Iterator::collect::<Vec<_>>);
-            (era, runs, view.clone())
+            let ranges = at.and_then(|(_, at)| log.ranges_if_complete(at)).map(Iterator::collect::<Vec<_>>);
+            (era, ranges, view.clone())
         });
         // If `report` panics, the next call begins with a reset, so that no change is skipped.
         self.at = None;
-        match runs {
+        match ranges {
             None => {
                 report(Update::Reset);
                 for entry in view.entries().range(0, view.len()) {
                     report(Update::Change { before: None, after: Some(&entry) });
                 }
             }
-            Some(runs) => {
+            Some(ranges) => {
                 for change in
-                    runs.iter().flat_map(|run| run.places.clone().filter_map(|at| run.piece.get(at)))
+                    ranges.iter().flat_map(|range| range.places.clone().filter_map(|at| range.piece.get(at)))
                 {
-                    let (before, after) = (Slot::entry(&change.before), Slot::entry(&change.after));
+                    let (before, after) = (KeyState::entry(&change.before), KeyState::entry(&change.after));
                     if before.is_some() || after.is_some() {
                         report(Update::Change { before, after });
                     }

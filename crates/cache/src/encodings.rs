@@ -23,7 +23,7 @@ const SHARDS: usize = 16;
 /// About how many bytes of memory a result takes beside its encoding.
 const OVERHEAD: usize = 160;
 
-/// Which encoding: a number that the layer above chooses, one for each way of writing an object.
+/// The number of an encoding: the layer above chooses one for each way of writing an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Encoding(pub u32);
 
@@ -64,21 +64,23 @@ struct Key {
 #[derive(Default)]
 struct Shard {
     places: HashMap<Key, usize>,
-    ring: Vec<Slot>,
+    ring: Vec<RingSlot>,
     hand: usize,
     stats: EncodingStats,
 }
 
-struct Slot {
+/// A place in the ring of the clock algorithm.
+struct RingSlot {
     key: Key,
-    result: Arc<Result>,
+    result: Arc<SharedResult>,
     /// The size that the budget counts; zero while the result is made.
     size: usize,
     hot: bool,
 }
 
+/// An encoding that all callers share, and that one of them makes.
 #[derive(Default)]
-struct Result {
+struct SharedResult {
     making: Mutex<()>,
     bytes: OnceLock<Bytes>,
 }
@@ -100,8 +102,8 @@ impl Encodings {
         &self,
         entry: &Entry,
         encoding: Encoding,
-        make: impl FnOnce(&Entry) -> std::result::Result<Bytes, E>,
-    ) -> std::result::Result<Bytes, E> {
+        make: impl FnOnce(&Entry) -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
         let key = self.key(entry, encoding);
         let Some(shard) = self.shard(key) else { return make(entry) };
         let result = lock(shard).find(key);
@@ -179,16 +181,16 @@ impl Encodings {
 
 impl Shard {
     /// The result for a key, which may have to be made yet.
-    fn find(&mut self, key: Key) -> Arc<Result> {
+    fn find(&mut self, key: Key) -> Arc<SharedResult> {
         if let Some(slot) = self.places.get(&key).and_then(|place| self.ring.get_mut(*place)) {
             slot.hot = true;
             self.stats.hits += 1;
             return slot.result.clone();
         }
         self.stats.misses += 1;
-        let result = Arc::<Result>::default();
+        let result = Arc::<SharedResult>::default();
         self.places.insert(key, self.ring.len());
-        self.ring.push(Slot { key, result: result.clone(), size: 0, hot: false });
+        self.ring.push(RingSlot { key, result: result.clone(), size: 0, hot: false });
         result
     }
 
@@ -202,7 +204,7 @@ impl Shard {
     }
 
     /// Counts a result that was made, and makes room for it.
-    fn count(&mut self, key: Key, result: &Arc<Result>, size: usize, budget: usize) {
+    fn count(&mut self, key: Key, result: &Arc<SharedResult>, size: usize, budget: usize) {
         let Some(slot) = self.slot(key, result) else { return };
         slot.size = size;
         self.stats.bytes += size;
@@ -240,7 +242,7 @@ impl Shard {
         }
     }
 
-    fn forget(&mut self, key: Key, result: &Arc<Result>) {
+    fn forget(&mut self, key: Key, result: &Arc<SharedResult>) {
         if self.slot(key, result).is_some()
             && let Some(place) = self.places.get(&key)
         {
@@ -249,7 +251,7 @@ impl Shard {
     }
 
     /// The slot of a key, if it still holds this result.
-    fn slot(&mut self, key: Key, result: &Arc<Result>) -> Option<&mut Slot> {
+    fn slot(&mut self, key: Key, result: &Arc<SharedResult>) -> Option<&mut RingSlot> {
         let slot = self.places.get(&key).and_then(|place| self.ring.get_mut(*place))?;
         Arc::ptr_eq(&slot.result, result).then_some(slot)
     }
@@ -283,7 +285,7 @@ mod tests {
         testing::entry(&spec, r#"{"metadata":{"name":"a"}}"#, revision)
     }
 
-    fn size(bytes: usize) -> impl FnOnce(&Entry) -> std::result::Result<Bytes, Infallible> {
+    fn size(bytes: usize) -> impl FnOnce(&Entry) -> Result<Bytes, Infallible> {
         move |_| Ok(Bytes::from(vec![0; bytes]))
     }
 

@@ -30,8 +30,9 @@ pub enum Form {
 pub enum Fit {
     /// The same bytes.
     AsIs,
-    /// Other bytes: the schema has since got a field with a default, or lost a field.
-    Otherwise,
+    /// Other bytes: a field with a default was added to the schema, or a field was removed from it, after the
+    /// object was written. The object is encoded anew for clients.
+    Reencoded,
 }
 
 /// The committed state of one object. There is no decoded tree: only bytes, and the positions of the values
@@ -166,7 +167,7 @@ impl Entry {
         match self.fit.load(Ordering::Relaxed) {
             known if known >> 1 != schema || known == 0 => None,
             known if known & 1 == 1 => Some(Fit::AsIs),
-            _ => Some(Fit::Otherwise),
+            _ => Some(Fit::Reencoded),
         }
     }
 

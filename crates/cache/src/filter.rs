@@ -194,14 +194,14 @@ impl Selection {
         Keys { from, to }
     }
 
-    /// The shortest run of entries in which all matches under `keys` lie.
-    pub(crate) fn narrow<'a>(&self, view: &'a View, keys: &Keys) -> Run<'a> {
-        let mut best = Run::new(view.entries(), b"", keys);
+    /// The shortest range of entries that has all matches under `keys`.
+    pub(crate) fn narrow<'a>(&self, view: &'a View, keys: &Keys) -> EntryRange<'a> {
+        let mut best = EntryRange::new(view.entries(), b"", keys);
         for indexed in &self.indexed {
             if let Some(tree) = view.index(indexed.field) {
-                let run = Run::new(tree, indexed.value.as_bytes(), keys);
-                if run.len() < best.len() {
-                    best = run;
+                let range = EntryRange::new(tree, indexed.value.as_bytes(), keys);
+                if range.len() < best.len() {
+                    best = range;
                 }
             }
         }
@@ -217,13 +217,13 @@ pub(crate) struct Keys {
 }
 
 /// Consecutive entries of a tree.
-pub(crate) struct Run<'a> {
+pub(crate) struct EntryRange<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
 
-impl<'a> Run<'a> {
+impl<'a> EntryRange<'a> {
     fn new(tree: &'a Tree, value: &[u8], keys: &Keys) -> Self {
         let from = tree.rank(Sort { value, key: keys.from.as_bytes() });
         let past = [value, b"\0"].concat();

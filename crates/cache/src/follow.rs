@@ -37,7 +37,7 @@ const OPEN_AGAIN: Duration = Duration::from_secs(1);
 /// The shortest pause between two rounds of opening such values.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(200);
 
-/// What the task is asked to do.
+/// A command to the task.
 pub(crate) enum Command {
     /// Load a type and serve it.
     Add { spec: Arc<Spec>, reply: oneshot::Sender<Result<Arc<Resource>, Error>> },

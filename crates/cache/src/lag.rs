@@ -33,7 +33,7 @@ pub(crate) struct Lag {
     is_opening: bool,
 }
 
-/// What the following task has to do for a type that lags.
+/// The next step of the following task for a type that lags.
 pub(crate) enum Next {
     /// Open these values.
     Open(Vec<Arc<Unavailable>>),

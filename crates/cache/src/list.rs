@@ -3,7 +3,7 @@
 use crate::{
     Entry, Error, Filter,
     filter::{Keys, Selection},
-    log::Slot,
+    log::KeyState,
     resource::Resource,
     tree,
     view::View,
@@ -24,10 +24,10 @@ pub enum Freshness {
     NotOlderThan(Revision),
 }
 
-/// Which state of a type a list shows.
+/// The state of a type that a list shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A current one. With [`Freshness::Any`] the limit is ignored, as the API has it.
+    /// A current state. With [`Freshness::Any`] the limit is ignored, as the API has it.
     Current(Freshness),
     /// The state of exactly this revision.
     Exact(Revision),
@@ -50,9 +50,9 @@ impl Default for Mode {
 /// A request for the objects of a type.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// Which state to show.
+    /// The state to show.
     pub mode: Mode,
-    /// Which objects to return.
+    /// The objects to return.
     pub filter: Filter,
     /// The most objects to return.
     pub limit: Option<NonZeroUsize>,
@@ -155,9 +155,9 @@ impl Resource {
     pub fn lookup(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Error> {
         self.check_served()?;
         match self.peek(&self.spec().key(namespace, name)) {
-            Slot::Entry(entry) => Ok(Some(entry)),
-            Slot::Unreadable(why) => Err(why.into()),
-            Slot::Absent => Ok(None),
+            KeyState::Entry(entry) => Ok(Some(entry)),
+            KeyState::Unreadable(why) => Err(why.into()),
+            KeyState::Absent => Ok(None),
         }
     }
 
@@ -235,19 +235,22 @@ impl List {
         limit: Option<NonZeroUsize>,
     ) -> Result<Self, Error> {
         let Keys { from, to } = selection.keys(start);
-        let run = selection.narrow(view, &Keys { from: from.clone(), to: to.clone() });
+        let matching = selection.narrow(view, &Keys { from: from.clone(), to: to.clone() });
         let by_key = selection.selects_by_key_alone();
         let mut next = None;
         let mut remaining = None;
-        let items = match limit.map(NonZeroUsize::get).filter(|limit| *limit < run.len()) {
+        let items = match limit.map(NonZeroUsize::get).filter(|limit| *limit < matching.len()) {
             Some(limit) if by_key => {
-                let last = run.tree.range(run.from + limit - 1, run.to).next();
+                let last = matching.tree.range(matching.from + limit - 1, matching.to).next();
                 next = last.map(|last| after(&last));
-                remaining = Some(run.len() - limit);
-                Items::Lazy { range: run.tree.range(run.from, run.from + limit), selection: None }
+                remaining = Some(matching.len() - limit);
+                Items::Lazy {
+                    range: matching.tree.range(matching.from, matching.from + limit),
+                    selection: None,
+                }
             }
             Some(limit) => {
-                let mut range = run.tree.range(run.from, run.to);
+                let mut range = matching.tree.range(matching.from, matching.to);
                 let pick = || range.next_where(|entry| selection.matches_in_scope(entry));
                 let picked: Vec<_> = std::iter::from_fn(pick).take(limit).collect();
                 if picked.len() == limit && range.len() > 0 {
@@ -256,7 +259,7 @@ impl List {
                 Items::Ready(picked.into_iter())
             }
             None => {
-                let range = run.tree.range(run.from, run.to);
+                let range = matching.tree.range(matching.from, matching.to);
                 Items::Lazy { range, selection: (!by_key).then(|| Box::new(selection)) }
             }
         };

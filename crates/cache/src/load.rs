@@ -3,7 +3,7 @@
 use crate::{
     CacheOptions, Entry, Error, Spec,
     entry::within,
-    log::{Log, Slot, Transition},
+    log::{KeyState, Log, Transition},
     open,
     snapshots::read,
     view::{Loaded, View},
@@ -33,7 +33,7 @@ struct LoadPart<T> {
     found: Vec<(usize, T)>,
 }
 
-/// What the store has.
+/// Entries of the store, not read yet.
 type Raw = LoadPart<Result<store::Entry, store::Unreadable>>;
 
 /// Loads the entries of some types at the newest revision, and skips the entries of other types.
@@ -106,7 +106,7 @@ fn read_pieces(specs: &[Arc<Spec>], received: &Mutex<mpsc::Receiver<Raw>>) -> Ve
         let Ok(LoadPart { place, found }) = piece else { return pieces };
         let loaded = found
             .into_iter()
-            .filter_map(|(at, found)| Some((at, read(specs.get(at)?, found, |_| Slot::Absent))))
+            .filter_map(|(at, found)| Some((at, read(specs.get(at)?, found, |_| KeyState::Absent))))
             .collect();
         pieces.push(LoadPart { place, found: loaded });
     }
@@ -202,18 +202,18 @@ impl Replay<'_> {
             Some(store::StoredEntry { head, value: Some(value) }) => {
                 let written = self.written.remove(&event.key);
                 let shared = written.filter(|entry| entry.mod_revision() == head.mod_revision);
-                shared.map_or_else(|| Slot::read(spec, &event.key, head, value), Slot::Entry)
+                shared.map_or_else(|| KeyState::read(spec, &event.key, head, value), KeyState::Entry)
             }
-            _ => Slot::Absent,
+            _ => KeyState::Absent,
         };
         let after = match (event.kind, view.get(key)) {
-            (store::ChangeKind::Delete, _) => Slot::Absent,
-            (store::ChangeKind::Put, Slot::Entry(entry)) if entry.mod_revision() == event.revision() => {
-                Slot::Entry(entry)
+            (store::ChangeKind::Delete, _) => KeyState::Absent,
+            (store::ChangeKind::Put, KeyState::Entry(entry)) if entry.mod_revision() == event.revision() => {
+                KeyState::Entry(entry)
             }
-            (store::ChangeKind::Put, _) => Slot::read(spec, &event.key, &event.head, &event.value),
+            (store::ChangeKind::Put, _) => KeyState::read(spec, &event.key, &event.head, &event.value),
         };
-        if let Slot::Entry(entry) = &after {
+        if let KeyState::Entry(entry) = &after {
             self.written.insert(event.key.clone(), entry.clone());
         }
         Some((at, Transition::new(event.revision(), key.into(), before, after)))

@@ -22,10 +22,10 @@ const CHANGES: usize = 64;
 /// A piece with more bytes than this gets no more changes.
 const BYTES: usize = 64 << 10;
 
-/// What a key holds.
+/// The state of a key.
 #[derive(Clone, Debug)]
-pub(crate) enum Slot {
-    /// Nothing.
+pub(crate) enum KeyState {
+    /// The key has no object.
     Absent,
     /// An object.
     Entry(Arc<Entry>),
@@ -33,8 +33,8 @@ pub(crate) enum Slot {
     Unreadable(Unreadable),
 }
 
-impl Slot {
-    /// What the bytes of a stored value are.
+impl KeyState {
+    /// The state of a key with this stored value.
     pub(crate) fn read(spec: &Arc<Spec>, key: &Key, head: &Head, value: &Value) -> Self {
         let read = match value {
             Ok(value) => Entry::read(spec, key, head, value).map_err(Unreadable::from),
@@ -68,14 +68,14 @@ impl Slot {
 pub(crate) struct Transition {
     pub(crate) revision: Revision,
     pub(crate) key: Arc<str>,
-    pub(crate) before: Slot,
-    pub(crate) after: Slot,
+    pub(crate) before: KeyState,
+    pub(crate) after: KeyState,
     tombstone: OnceLock<Arc<Entry>>,
 }
 
 impl Transition {
     /// A change of a key.
-    pub(crate) fn new(revision: Revision, key: Arc<str>, before: Slot, after: Slot) -> Self {
+    pub(crate) fn new(revision: Revision, key: Arc<str>, before: KeyState, after: KeyState) -> Self {
         Self { revision, key, before, after, tombstone: OnceLock::new() }
     }
 
@@ -88,7 +88,7 @@ impl Transition {
     /// The memory that the change keeps from being freed: the state before, counted twice where a tombstone
     /// is likely to be built.
     fn size(&self) -> usize {
-        let copies = if matches!(self.after, Slot::Entry(_)) { 1 } else { 2 };
+        let copies = if matches!(self.after, KeyState::Entry(_)) { 1 } else { 2 };
         size_of::<OnceLock<Self>>() + self.key.len() + copies * self.before.size()
     }
 }
@@ -110,8 +110,8 @@ impl Piece {
     }
 }
 
-/// Some of the changes of a piece.
-pub(crate) struct Run {
+/// Consecutive changes of a piece of the log.
+pub(crate) struct PieceRange {
     pub(crate) piece: Arc<Piece>,
     pub(crate) places: Range<usize>,
 }
@@ -142,8 +142,8 @@ impl KeptPiece {
         place.get_or_init(|| change);
     }
 
-    fn run((part, places): (&Self, Range<usize>)) -> Run {
-        Run { piece: part.piece.clone(), places }
+    fn range((part, places): (&Self, Range<usize>)) -> PieceRange {
+        PieceRange { piece: part.piece.clone(), places }
     }
 
     /// The place of the first change after a revision.
@@ -214,21 +214,22 @@ impl Log {
     }
 
     /// The changes after a revision, in their pieces; `None` if the log does not reach back to it.
-    pub(crate) fn runs(&self, revision: Revision) -> Option<impl Iterator<Item = Run>> {
-        (revision >= self.start).then(|| self.places(revision).map(KeptPiece::run))
+    pub(crate) fn ranges(&self, revision: Revision) -> Option<impl Iterator<Item = PieceRange>> {
+        (revision >= self.start).then(|| self.places(revision).map(KeptPiece::range))
     }
 
     /// The same for a reader that needs no history, only every change: `None` if one of them left the log.
-    pub(crate) fn runs_if_complete(&self, revision: Revision) -> Option<impl Iterator<Item = Run>> {
-        (revision >= self.complete_after).then(|| self.places(revision).map(KeptPiece::run))
+    pub(crate) fn ranges_if_complete(&self, revision: Revision) -> Option<impl Iterator<Item = PieceRange>> {
+        (revision >= self.complete_after).then(|| self.places(revision).map(KeptPiece::range))
     }
 
     /// The changes of a revision, in their piece.
-    pub(crate) fn run(&self, revision: Revision) -> Option<Run> {
+    pub(crate) fn range(&self, revision: Revision) -> Option<PieceRange> {
         let before = Revision(revision.0.checked_sub(1)?);
         let part = self.parts.get(self.part(before))?;
         let places = part.place(before)..part.place(revision);
-        (!places.is_empty() && revision > self.start).then(|| Run { piece: part.piece.clone(), places })
+        (!places.is_empty() && revision > self.start)
+            .then(|| PieceRange { piece: part.piece.clone(), places })
     }
 
     /// The change of a key in a revision.

@@ -5,7 +5,7 @@
 //! [`Unavailable`], and is kept so in the state of its type: the object is neither shown nor replaced. The
 //! following task tries to open all such values again, each second and when a reader asks for one of them.
 
-use crate::{Entry, Spec, log::Slot, view::Loaded};
+use crate::{Entry, Spec, log::KeyState, view::Loaded};
 use std::{
     collections::HashMap,
     sync::{
@@ -60,27 +60,27 @@ pub(crate) fn loaded(store: &dyn Store, spec: &Arc<Spec>, loaded: &mut [Loaded])
     let opened = all(store, &values);
     for found in loaded {
         let Some(unavailable) = found.unavailable() else { continue };
-        match slot(spec, unavailable, &opened) {
-            Slot::Entry(entry) => {
+        match key_state(spec, unavailable, &opened) {
+            KeyState::Entry(entry) => {
                 entries.push(entry.clone());
                 *found = Loaded::Entry(entry);
             }
-            Slot::Unreadable(read) => {
+            KeyState::Unreadable(read) => {
                 if let Loaded::Unreadable { why, .. } = found {
                     *why = read;
                 }
             }
-            Slot::Absent => {}
+            KeyState::Absent => {}
         }
     }
     entries
 }
 
-/// The outcome of opening a value.
-pub(crate) fn slot(spec: &Arc<Spec>, unavailable: &Arc<Unavailable>, opened: &Opened) -> Slot {
+/// The state of a key after an attempt to open its value.
+pub(crate) fn key_state(spec: &Arc<Spec>, unavailable: &Arc<Unavailable>, opened: &Opened) -> KeyState {
     match opened.get(unavailable) {
-        Some(value) => Slot::read(spec, &unavailable.key, &unavailable.head, value),
-        None => Slot::Unreadable(Unreadable::Unavailable(unavailable.clone())),
+        Some(value) => KeyState::read(spec, &unavailable.key, &unavailable.head, value),
+        None => KeyState::Unreadable(Unreadable::Unavailable(unavailable.clone())),
     }
 }
 
@@ -106,7 +106,7 @@ fn values_of(event: &mut store::Event) -> impl Iterator<Item = &mut Value> {
     [Some(&mut event.value), previous].into_iter().flatten()
 }
 
-/// What a value is if it cannot be decrypted at present.
+/// The value, if it cannot be decrypted at present.
 pub(crate) fn unavailable(value: &Value) -> Option<Arc<Unavailable>> {
     match value {
         Err(Unreadable::Unavailable(unavailable)) => Some(unavailable.clone()),
@@ -147,7 +147,7 @@ impl Rounds {
         self.has_any.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether there may be something to open.
+    /// Whether there may be a value to open.
     pub(crate) fn has_any(&self) -> bool {
         self.has_any.load(Ordering::Acquire)
     }

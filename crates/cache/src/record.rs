@@ -43,7 +43,7 @@ pub(crate) fn label_marks(key: &[u8], value: &[u8]) -> u64 {
     (1 << (hash >> 58)) | (1 << ((hash >> 52) & 63))
 }
 
-/// What one pass over an object finds.
+/// The result of one pass over an object.
 #[derive(Debug)]
 pub(crate) struct Scanned<'a> {
     json: &'a str,
@@ -65,7 +65,7 @@ impl Scanned<'_> {
     }
 }
 
-/// What to replace in order to write a `resourceVersion`: the bytes from `start` to `end` become `before`,
+/// The place of a `resourceVersion`: to write one, the bytes from `start` to `end` are replaced by `before`,
 /// the digits, and `after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RevisionSlot {
@@ -86,8 +86,8 @@ impl Record {
         (span.len > 0).then(|| self.bytes(*span, bytes))
     }
 
-    /// Of a field that the object does not have: the place of the longest part of its path that the object
-    /// has, among those that the field has values for.
+    /// For a field that the object does not have: the index in `Field::absent_within` of the longest part of
+    /// the path that the object has.
     pub(crate) fn field_part(&self, field: usize) -> Option<usize> {
         let span = self.spans.get(1..1 + usize::from(self.fields))?.get(field)?;
         (span.len == 0 && span.start & SIDE != 0).then_some((span.start & !SIDE) as usize)
@@ -226,15 +226,15 @@ impl<'a> Pass<'a> {
         }
         if let Some(scalar) = scalar {
             let span = match scalar {
-                Scalar::Text(text) | Scalar::Word(text) if !paths.slots.is_empty() => self.span(text)?,
+                Scalar::Text(text) | Scalar::Word(text) if !paths.full_paths.is_empty() => self.span(text)?,
                 _ => return Ok(()),
             };
-            for slot in &paths.slots {
-                if let Some(found) = self.fields.get_mut(slot.field)
+            for path in &paths.full_paths {
+                if let Some(found) = self.fields.get_mut(path.field)
                     && span.len > 0
-                    && (found.span.len == 0 || slot.rank < found.rank)
+                    && (found.span.len == 0 || path.rank < found.rank)
                 {
-                    *found = Found { span, rank: slot.rank };
+                    *found = Found { span, rank: path.rank };
                 }
             }
             return Ok(());

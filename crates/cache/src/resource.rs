@@ -10,7 +10,7 @@ use crate::{
     apply::Applier,
     encodings::Encodings,
     entry::within,
-    log::{Log, Released, Slot, Transition},
+    log::{KeyState, Log, Released, Transition},
     open::{self, Opened, Rounds},
     progress::Progress,
     snapshots::Snapshots,
@@ -28,7 +28,7 @@ use std::{
 use store::{Revision, Store, Unavailable, Unreadable};
 use tokio::sync::Notify;
 
-/// What all resource types of a cache share.
+/// The part of a cache that all its resource types share.
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) options: CacheOptions,
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     /// The bytes of all states that were superseded so far.
     pub(crate) superseded_bytes: AtomicU64,
     pub(crate) applier: Applier,
-    /// What cannot be decrypted, in the states of all types.
+    /// The rounds that open values that cannot be decrypted, of all types.
     pub(crate) unavailable: Rounds,
     /// A type has begun to lag.
     pub(crate) lagging: Notify,
@@ -106,7 +106,7 @@ struct State {
 /// A change to apply.
 pub(crate) struct Applied {
     pub(crate) key: Arc<str>,
-    pub(crate) after: Slot,
+    pub(crate) after: KeyState,
 }
 
 /// Statistics of a resource type.
@@ -160,7 +160,7 @@ impl Resource {
         Arc::ptr_eq(&self.core, &other.core)
     }
 
-    /// What the cache knows of the type.
+    /// The specification of the type.
     pub fn spec(&self) -> &Arc<Spec> {
         &self.spec
     }
@@ -175,7 +175,7 @@ impl Resource {
         self.len() == 0
     }
 
-    /// Its figures.
+    /// The statistics of the type.
     pub fn stats(&self) -> Stats {
         let snapshots = self.snapshots.len();
         let (watchers, woken) = (self.watcher_index.watchers(), self.watcher_index.woken());
@@ -275,8 +275,8 @@ impl Resource {
         self.advanced.notify_waiters();
     }
 
-    /// What a key holds now.
-    pub(crate) fn peek(&self, key: &str) -> Slot {
+    /// The current state of a key.
+    pub(crate) fn peek(&self, key: &str) -> KeyState {
         self.with_state(|view, _| view.get(key))
     }
 
@@ -304,7 +304,7 @@ impl Resource {
     /// The outcome of the change of a key in a revision: the state that a put made, or that a delete ended.
     pub(crate) fn outcome(&self, key: &str, revision: Revision) -> Option<Arc<Entry>> {
         self.with_state(|view, log| match log.get(key, revision) {
-            Some(change) if matches!(change.after, Slot::Absent) => change.tombstone().cloned(),
+            Some(change) if matches!(change.after, KeyState::Absent) => change.tombstone().cloned(),
             Some(change) => change.after.entry().cloned(),
             None => view.get(key).entry().filter(|entry| entry.mod_revision() == revision).cloned(),
         })
@@ -316,11 +316,11 @@ impl Resource {
         Some(Applied { key: key.into(), after: self.read(event) })
     }
 
-    /// What a change wrote.
-    fn read(&self, event: &store::Event) -> Slot {
+    /// The state of a key after an event of the store.
+    fn read(&self, event: &store::Event) -> KeyState {
         match event.kind {
-            store::ChangeKind::Delete => Slot::Absent,
-            store::ChangeKind::Put => Slot::read(&self.spec, &event.key, &event.head, &event.value),
+            store::ChangeKind::Delete => KeyState::Absent,
+            store::ChangeKind::Put => KeyState::read(&self.spec, &event.key, &event.head, &event.value),
         }
     }
 
@@ -329,9 +329,9 @@ impl Resource {
         let key = within(&self.spec, &event.key)?.into();
         let before = match &event.previous {
             Some(store::StoredEntry { head, value: Some(value) }) => {
-                Slot::read(&self.spec, &event.key, head, value)
+                KeyState::read(&self.spec, &event.key, head, value)
             }
-            _ => Slot::Absent,
+            _ => KeyState::Absent,
         };
         Some(Transition::new(event.revision(), key, before, self.read(&event)))
     }
@@ -403,10 +403,10 @@ impl Resource {
         let mut number = 0;
         for value in values {
             let Some(key) = within(&self.spec, &value.key) else { continue };
-            let is_there = |slot: &Slot| {
-                slot.unavailable().is_some_and(|now| now.head.mod_revision == value.head.mod_revision)
+            let is_there = |state: &KeyState| {
+                state.unavailable().is_some_and(|now| now.head.mod_revision == value.head.mod_revision)
             };
-            let read = open::slot(&self.spec, value, opened);
+            let read = open::key_state(&self.spec, value, opened);
             if read.unavailable().is_none() && is_there(&state.view.get(key)) {
                 state.view.set(key, read);
                 number += 1;

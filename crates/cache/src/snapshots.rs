@@ -11,7 +11,7 @@
 use crate::{
     Entry, Error,
     entry::within,
-    log::{Log, Slot, Transition},
+    log::{KeyState, Log, Transition},
     open,
     resource::{Era, Resource},
     view::{Loaded, View},
@@ -227,15 +227,15 @@ fn load(
     }
 }
 
-/// What a load found; an entry that `known` has already is shared.
+/// The object of a loaded entry of the store. An entry of the same revision that `known` returns is shared.
 pub(crate) fn read(
     spec: &Arc<crate::Spec>,
     found: Result<store::Entry, store::Unreadable>,
-    known: impl FnOnce(&str) -> Slot,
+    known: impl FnOnce(&str) -> KeyState,
 ) -> Loaded {
     let read = found.and_then(|found| {
         if let Some(key) = within(spec, &found.key)
-            && let Slot::Entry(entry) = known(key)
+            && let KeyState::Entry(entry) = known(key)
             && entry.mod_revision() == found.head.mod_revision
         {
             return Ok(entry);

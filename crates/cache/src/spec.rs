@@ -75,7 +75,7 @@ impl Spec {
     #[must_use]
     pub fn field(mut self, field: Field) -> Self {
         for (rank, path) in field.paths.iter().enumerate() {
-            self.paths.at(path).slots.push(Slot { field: self.fields.len(), rank });
+            self.paths.at(path).full_paths.push(FullPath { field: self.fields.len(), rank });
         }
         for (at, (path, _)) in field.absent_within.iter().enumerate() {
             self.paths.at(path).parts.push(PartialPath { field: self.fields.len(), at });
@@ -217,14 +217,15 @@ impl Field {
 /// The declared paths as a tree, so that one pass over an object finds them all.
 #[derive(Default)]
 pub(crate) struct Paths {
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) full_paths: Vec<FullPath>,
     pub(crate) parts: Vec<PartialPath>,
     children: Vec<(Box<str>, Paths)>,
 }
 
-/// Which field a path gives the value of, and after how many others it is asked.
+/// The whole path of a field. A field may have several paths: the value at the path with the lowest rank
+/// counts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct FullPath {
     pub(crate) field: usize,
     pub(crate) rank: usize,
 }

@@ -20,7 +20,7 @@ const WIDTH: usize = 32;
 /// Neighbours that together have no more than this become one.
 const MERGED: usize = WIDTH * 3 / 4;
 
-/// What the entries are sorted by.
+/// The order of the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Their key.

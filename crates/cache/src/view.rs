@@ -3,7 +3,7 @@
 
 use crate::{
     Entry, Error, Spec,
-    log::{Slot, Transition},
+    log::{KeyState, Transition},
     tree::{Order, Sort, Tree},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -62,21 +62,23 @@ impl View {
         self.entries.len()
     }
 
-    pub(crate) fn get(&self, key: &str) -> Slot {
+    pub(crate) fn get(&self, key: &str) -> KeyState {
         match self.entries.get(Sort { value: b"", key: key.as_bytes() }) {
-            Some(entry) => Slot::Entry(entry.clone()),
-            None => self.unreadable.get(key).map_or(Slot::Absent, |why| Slot::Unreadable(why.clone())),
+            Some(entry) => KeyState::Entry(entry.clone()),
+            None => {
+                self.unreadable.get(key).map_or(KeyState::Absent, |why| KeyState::Unreadable(why.clone()))
+            }
         }
     }
 
     /// Sets what a key holds, and returns what it held before.
-    pub(crate) fn set(&mut self, key: &str, slot: Slot) -> Slot {
+    pub(crate) fn set(&mut self, key: &str, state: KeyState) -> KeyState {
         let unreadable = match self.unreadable.contains_key(key) {
             true => Arc::make_mut(&mut self.unreadable).remove(key),
             false => None,
         };
-        let before = match slot {
-            Slot::Entry(entry) => {
+        let before = match state {
+            KeyState::Entry(entry) => {
                 let before = self.entries.insert(entry.clone());
                 for index in &mut self.indexes {
                     let order = Order::Field(index.field);
@@ -89,14 +91,14 @@ impl View {
                 }
                 before
             }
-            Slot::Unreadable(why) => {
+            KeyState::Unreadable(why) => {
                 Arc::make_mut(&mut self.unreadable).insert(key.into(), why);
                 self.remove(key)
             }
-            Slot::Absent => self.remove(key),
+            KeyState::Absent => self.remove(key),
         };
-        let unreadable = unreadable.map_or(Slot::Absent, Slot::Unreadable);
-        before.map_or(unreadable, Slot::Entry)
+        let unreadable = unreadable.map_or(KeyState::Absent, KeyState::Unreadable);
+        before.map_or(unreadable, KeyState::Entry)
     }
 
     fn remove(&mut self, key: &str) -> Option<Arc<Entry>> {
@@ -122,12 +124,12 @@ impl View {
         self.indexes.iter().find(|index| index.field == field).map(|index| &index.tree)
     }
 
-    /// What cannot be read.
+    /// The values that cannot be read.
     pub(crate) fn unreadable(&self) -> Vec<Unreadable> {
         self.unreadable.values().cloned().collect()
     }
 
-    /// What is damaged, under keys from one up to another; an error if something there cannot be decrypted at
+    /// The damaged values under keys from `from` up to `to`; an error if a value there cannot be decrypted at
     /// present.
     pub(crate) fn damaged(&self, from: &str, to: Option<&str>) -> Result<Vec<Arc<Corrupt>>, Error> {
         let reached = |key: &str| key >= from && to.is_none_or(|to| key < to);
@@ -144,7 +146,7 @@ impl View {
         self.unreadable.values().any(|why| matches!(why, Unreadable::Unavailable(_)))
     }
 
-    /// What cannot be decrypted at present.
+    /// The values that cannot be decrypted at present.
     pub(crate) fn unavailable(&self) -> Vec<Arc<Unavailable>> {
         let unavailable = |why: &Unreadable| match why {
             Unreadable::Unavailable(unavailable) => Some(unavailable.clone()),
@@ -154,7 +156,7 @@ impl View {
     }
 }
 
-/// What a load found.
+/// A loaded object or unreadable value.
 #[derive(Debug)]
 pub(crate) enum Loaded {
     /// An object.
@@ -199,10 +201,10 @@ mod tests {
         let spec = spec();
         let mut view = View::new(&spec, Revision(1), vec![Loaded::Entry(pod(&spec, "a", "n1", 1))]);
         let kept = view.clone();
-        view.set("n/b", Slot::Entry(pod(&spec, "b", "n1", 2)));
-        view.set("n/a", Slot::Entry(pod(&spec, "a", "n2", 3)));
+        view.set("n/b", KeyState::Entry(pod(&spec, "b", "n1", 2)));
+        view.set("n/a", KeyState::Entry(pod(&spec, "a", "n2", 3)));
         assert_eq!((on(&view, "n1"), on(&view, "n2")), (vec!["b".to_owned()], vec!["a".to_owned()]));
-        view.set("n/b", Slot::Absent);
+        view.set("n/b", KeyState::Absent);
         assert_eq!((view.len(), on(&view, "n1").len()), (1, 0));
         assert_eq!((kept.len(), on(&kept, "n1").len(), on(&kept, "n2").len()), (1, 1, 0));
     }
@@ -213,13 +215,16 @@ mod tests {
         let mut view = View::new(&spec, Revision(1), vec![Loaded::Entry(pod(&spec, "a", "n1", 1))]);
         let key = store::Key::try_from("pods/n/a").unwrap();
         let corrupt = store::Corrupt { key, revision: Revision(2), reason: "torn".into() };
-        assert!(matches!(view.set("n/a", Slot::Unreadable(corrupt.into())), Slot::Entry(_)));
+        assert!(matches!(view.set("n/a", KeyState::Unreadable(corrupt.into())), KeyState::Entry(_)));
         assert_eq!(
             (view.len(), on(&view, "n1").len(), view.damaged("n/", Some("n0")).unwrap().len()),
             (0, 0, 1)
         );
-        assert!(matches!(view.get("n/a"), Slot::Unreadable(_)));
-        assert!(matches!(view.set("n/a", Slot::Entry(pod(&spec, "a", "n1", 3))), Slot::Unreadable(_)));
+        assert!(matches!(view.get("n/a"), KeyState::Unreadable(_)));
+        assert!(matches!(
+            view.set("n/a", KeyState::Entry(pod(&spec, "a", "n1", 3))),
+            KeyState::Unreadable(_)
+        ));
         assert_eq!((view.len(), view.unreadable().len()), (1, 0));
     }
 }

@@ -58,7 +58,7 @@ mod tests {
     use crate::{
         Cache, CacheOptions, Filter, Spec,
         filter::Selection,
-        log::{Slot, Transition},
+        log::{KeyState, Transition},
         watch::{Subscription, Waiter},
     };
     use std::task::{Context, Waker};
@@ -83,7 +83,7 @@ mod tests {
     }
 
     fn note(resource: &Resource) {
-        let change = Transition::new(Revision(1), "a".into(), Slot::Absent, Slot::Absent);
+        let change = Transition::new(Revision(1), "a".into(), KeyState::Absent, KeyState::Absent);
         resource.watcher_index().note(&[change], Revision::ZERO);
     }
 

@@ -75,12 +75,12 @@ pub enum Bookmarks {
     Periodic,
 }
 
-/// What to watch.
+/// The options of a watch.
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
     /// Where to start.
     pub start: Start,
-    /// Which objects.
+    /// The objects to watch.
     pub filter: Filter,
     /// Whether to send bookmarks.
     pub bookmarks: Bookmarks,
@@ -163,29 +163,29 @@ pub enum Item<'a> {
     Bookmark {
         /// The revision.
         revision: Revision,
-        /// Why it comes.
+        /// Why the bookmark comes.
         mark: Mark,
     },
 }
 
-/// Some items in their order; never delivered empty. A batch holds the pieces of the log that its items lie
+/// Items in their order; never delivered empty. A batch holds the pieces of the log that its items lie
 /// in; a single item, the common case, takes no allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    items: Few<Held>,
-    pieces: Few<Arc<Piece>>,
+    items: InlineVec<BatchItem>,
+    pieces: InlineVec<Arc<Piece>>,
 }
 
-/// Where an item lies.
+/// One item of a batch.
 #[derive(Clone, Debug)]
-enum Held {
-    /// A change in a piece, by the numbers of both.
+enum BatchItem {
+    /// A change of the log: the indexes of its piece in the batch, and of the change in the piece.
     Change {
         kind: EventType,
         piece: u32,
         at: u32,
     },
-    /// An event that is in no log.
+    /// An event that is not in the log: of the initial state or of the history in the store.
     Event {
         kind: EventType,
         entry: Arc<Entry>,
@@ -199,35 +199,35 @@ enum Held {
 impl Batch {
     /// The items in their order.
     pub fn iter(&self) -> impl Iterator<Item = Item<'_>> {
-        self.items.iter().filter_map(|held| self.item(held))
+        self.items.iter().filter_map(|item| self.resolve(item))
     }
 
-    fn item<'a>(&'a self, held: &'a Held) -> Option<Item<'a>> {
-        Some(match held {
-            Held::Change { kind, piece, at } => {
+    fn resolve<'a>(&'a self, item: &'a BatchItem) -> Option<Item<'a>> {
+        Some(match item {
+            BatchItem::Change { kind, piece, at } => {
                 let change = self.pieces.get(*piece as usize)?.get(*at as usize)?;
                 Item::Event(Event { kind: *kind, entry: change.object(*kind)? })
             }
-            Held::Event { kind, entry } => Item::Event(Event { kind: *kind, entry }),
-            Held::Bookmark { revision, mark } => Item::Bookmark { revision: *revision, mark: *mark },
+            BatchItem::Event { kind, entry } => Item::Event(Event { kind: *kind, entry }),
+            BatchItem::Bookmark { revision, mark } => Item::Bookmark { revision: *revision, mark: *mark },
         })
     }
 
-    /// Adds what became of an object with a change of a piece.
+    /// Adds the event of a change that lies at index `at` of a piece of the log.
     fn push_change(&mut self, kind: EventType, piece: &Arc<Piece>, at: usize) {
         if !self.pieces.last().is_some_and(|last| Arc::ptr_eq(last, piece)) {
             self.pieces.push(piece.clone());
         }
         let piece = self.pieces.len() - 1;
-        self.items.push(Held::Change { kind, piece: piece as u32, at: at as u32 });
+        self.items.push(BatchItem::Change { kind, piece: piece as u32, at: at as u32 });
     }
 
     fn push_event(&mut self, kind: EventType, entry: Arc<Entry>) {
-        self.items.push(Held::Event { kind, entry });
+        self.items.push(BatchItem::Event { kind, entry });
     }
 
     fn push_bookmark(&mut self, revision: Revision, mark: Mark) {
-        self.items.push(Held::Bookmark { revision, mark });
+        self.items.push(BatchItem::Bookmark { revision, mark });
     }
 
     /// Makes room for so many items.
@@ -254,27 +254,27 @@ impl Transition {
     }
 }
 
-/// A list that does not allocate for a single item.
+/// A vector with its first item inline, so that a single item takes no allocation.
 #[derive(Clone, Debug)]
-struct Few<T> {
+struct InlineVec<T> {
     first: Option<T>,
     rest: Vec<T>,
 }
 
-impl<T> Default for Few<T> {
+impl<T> Default for InlineVec<T> {
     fn default() -> Self {
         Self { first: None, rest: Vec::new() }
     }
 }
 
-impl<T> FromIterator<T> for Few<T> {
+impl<T> FromIterator<T> for InlineVec<T> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let mut values = values.into_iter();
         Self { first: values.next(), rest: values.collect() }
     }
 }
 
-impl<T> Few<T> {
+impl<T> InlineVec<T> {
     fn push(&mut self, value: T) {
         match self.first {
             None => self.first = Some(value),

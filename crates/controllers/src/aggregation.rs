@@ -89,7 +89,7 @@ async fn aggregate(client: &Client, entry: &Entry, all: &[Arc<Entry>]) -> Result
     client.apply(Address::v1(GROUP, "clusterroles", "").named(entry.name()), &config).await
 }
 
-/// What is applied.
+/// The configuration that is applied to a cluster role: its name and its aggregated rules.
 fn configuration(name: &str, rules: &[PolicyRule]) -> Vec<u8> {
     let mut metadata = Map::new();
     metadata.insert("name", name);

@@ -26,7 +26,7 @@ const ACCOUNT: &str = "certificate-controller";
 /// Where requests are in the store.
 const PREFIX: &str = "certificatesigningrequests.certificates.k8s.io";
 const REQUESTS: Address<'static> = Address::v1("certificates.k8s.io", "certificatesigningrequests", "");
-/// So many requests are worked on at a time.
+/// The most signing requests that are reconciled at the same time.
 const AT_ONCE: usize = 5;
 
 const APPROVED: &str = "Approved";

@@ -29,10 +29,10 @@ pub(crate) const CONTROLLER: Controller = Controller {
 };
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// So many pods are looked at without a pause for others.
+/// The number of pods after which other tasks may run.
 const AT_ONCE: usize = 64;
 
-/// What is read of a claim.
+/// The fields of a claim that are decoded.
 static CLAIM: LazyLock<Ref<Type>> = LazyLock::new(|| {
     let metadata = Part("metadata", &[Part("finalizers", &[]), Part("ownerReferences", &[])]);
     Builder::part_of(PersistentVolumeClaim::schema(), &[metadata]).build()
@@ -40,7 +40,7 @@ static CLAIM: LazyLock<Ref<Type>> = LazyLock::new(|| {
 
 const VOLUME: &[Part] = &[Part("name", &[]), Part("persistentVolumeClaim", &[]), Part("ephemeral", &[])];
 
-/// What is read of a pod.
+/// The fields of a pod that are decoded.
 static POD: LazyLock<Ref<Type>> = LazyLock::new(|| {
     let metadata = Part("metadata", &[Part("deletionGracePeriodSeconds", &[])]);
     Builder::part_of(Pod::schema(), &[metadata, Part("spec", &[Part("volumes", VOLUME)])]).build()
@@ -81,12 +81,12 @@ async fn run(context: Context) {
     queue.work(&context, 4, Arc::new(worker)).await;
 }
 
-/// What is to be done.
+/// A key of the work queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Item {
     /// A claim, by namespace and name, gets the finalizer.
     Protect(Text, Text),
-    /// The claims of a namespace that are being deleted lose it if they are not used.
+    /// The claims of a namespace that are being deleted lose the finalizer if no pod uses them.
     Release(Text),
 }
 
@@ -119,7 +119,7 @@ impl Deleted {
     }
 }
 
-/// What a claim needs.
+/// The key under which a claim has to be reconciled; `None` if the claim needs no change.
 fn due(claim: &Entry) -> Option<Item> {
     let namespace = || Text::from(claim.namespace());
     match (claim.is_deleting(), is_protected(&stored::decode_part(&CLAIM, claim.bytes()).ok()?)) {
@@ -204,7 +204,7 @@ impl Claims {
         outcome
     }
 
-    /// Which of these claims pods use.
+    /// The names of those of `claims` that pods of the namespace use.
     async fn used(&self, namespace: &Text, claims: &HashMap<String, Map>) -> Result<HashSet<String>, Status> {
         let query = Query::new(Freshness::MostRecent, Filter::namespace(namespace.as_str()));
         let mut used = HashSet::new();
@@ -234,8 +234,8 @@ impl Claims {
     }
 }
 
-/// Which of some claims a pod uses. One that was made for a volume of the pod is free when the kubelet is
-/// done with the pod.
+/// The names of those of `claims` that a pod uses. A claim that was made for an ephemeral volume of the pod
+/// is not used any more when the kubelet has shut down the pod.
 fn claims_of(pod: &Map, entry: &Entry, claims: &HashMap<String, Map>) -> Vec<String> {
     let is_shut_down =
         entry.is_deleting() && object_meta::number(pod, "deletionGracePeriodSeconds") == Some(0);

@@ -1,4 +1,4 @@
-//! What a controller works with.
+//! The context of a controller: its client, its settings and its counters.
 
 use crate::{CertificateAuthority, Controller, Counters, Recorder, Term};
 use admission::plugins::Quotas;
@@ -13,35 +13,37 @@ use tokio::sync::watch;
 /// The name of controllers in managed fields: that of the reference's process.
 pub(crate) const FIELD_MANAGER: &str = "kube-controller-manager";
 
-/// What a controller works with.
+/// The context of one controller.
 #[derive(Clone)]
 pub struct Context {
-    /// Acts as the controller's service account.
+    /// The client, which acts as the service account of the controller.
     pub client: Client,
-    /// Tells people what the controller did.
+    /// Writes the events of the controller.
     pub recorder: Recorder,
-    /// What all controllers share.
+    /// The settings of all controllers.
     pub settings: Arc<ControllerSettings>,
-    /// What became of its work.
+    /// Counts the reconciliations of the controller.
     pub counters: Arc<Counters>,
-    /// In which it begins its steps.
+    /// The term of the server: no reconciliation begins after its end.
     pub term: Term,
-    /// Its name.
+    /// The name of the controller.
     pub name: &'static str,
 }
 
 /// The authority by which clients verify the server, in PEM; it can change.
 pub type Authority = watch::Receiver<Arc<str>>;
 
-/// What all controllers share.
+/// The settings of all controllers.
 #[derive(Clone)]
 pub struct ControllerSettings {
-    /// What the quotas of namespaces are charged.
+    /// The accounts of resource quotas.
     pub quotas: Quotas,
     /// The authority by which clients verify the server.
     pub authority: Authority,
     /// Signs certificates; `None` if the key of the cluster's authority is not known.
     pub signing_authority: Option<Arc<dyn CertificateAuthority>>,
+    /// The longest time of a request to the server (`--request-timeout`).
+    pub request_timeout: Duration,
     /// The longest life of a certificate that is signed.
     pub signing_duration: Duration,
 }
@@ -65,7 +67,7 @@ impl Context {
         self.client.registry().cache()
     }
 
-    /// Does something whenever the authority changes, for as long as the task is there.
+    /// Calls `then` whenever the authority changes, until the task is dropped.
     pub(crate) fn on_new_authority(&self, then: impl Fn() + Send + Sync + 'static) -> Task {
         let mut since = self.settings.authority.clone();
         since.mark_unchanged();

@@ -39,12 +39,12 @@ const LONGEST: Duration = Duration::from_secs(60);
 const SLICES: u32 = 1_000;
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// So many events are removed at the same time.
+/// The most events that are removed at the same time.
 const AT_ONCE: usize = 64;
 
 const METADATA: &[Part] = &[Part("creationTimestamp", &[]), Part("managedFields", &[Part("time", &[])])];
 
-/// What is read of the events that are there at the start.
+/// The fields that are decoded of the events that exist at the start.
 static PART: LazyLock<Ref<Type>> =
     LazyLock::new(|| Builder::part_of(Event::schema(), &[Part("metadata", METADATA)]).build());
 
@@ -86,7 +86,7 @@ struct Expiry {
     seen: Revision,
     /// When the open slice ends.
     open: Option<Instant>,
-    /// Those that have ended, in the order of both revisions and times.
+    /// The slices that have ended, in the order of both revisions and times.
     slices: VecDeque<Slice>,
 }
 
@@ -178,10 +178,10 @@ async fn changed(events: &Arc<Resource>, seen: Revision) -> Result<(), Error> {
     }
 }
 
-/// Waits until a time; forever without one.
-async fn wait(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
+/// Waits until the deadline; forever without one.
+async fn wait(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }

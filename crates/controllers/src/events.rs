@@ -27,23 +27,23 @@ pub struct Recorder {
     correlator: Arc<Mutex<Correlator>>,
 }
 
-/// How an event is meant.
+/// The `type` of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Things go their way.
+    /// `Normal`: information.
     Normal,
-    /// Somebody should look.
+    /// `Warning`: something has gone wrong.
     Warning,
 }
 
-/// What an event is about.
+/// The object that an event is about (`involvedObject`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// The version of the API.
     pub api_version: String,
     /// The kind.
     pub kind: String,
-    /// The namespace; empty for what lives in none.
+    /// The namespace; empty for an object without namespace.
     pub namespace: String,
     /// The name.
     pub name: String,
@@ -54,7 +54,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// An object of the cache, which is of a kind.
+    /// The subject for an object of the cache, with its version and kind.
     pub fn of(entry: &Entry, api_version: &str, kind: &str) -> Self {
         Self {
             api_version: api_version.to_owned(),
@@ -66,7 +66,7 @@ impl Subject {
         }
     }
 
-    /// Where events about it are: what lives in no namespace has them in `default`.
+    /// The address of events about the object: those about an object without namespace are in `default`.
     fn events(&self) -> Address<'_> {
         Address::core("events", if self.namespace.is_empty() { "default" } else { &self.namespace })
     }
@@ -88,7 +88,7 @@ impl Subject {
     }
 }
 
-/// What an event says.
+/// The arguments of [`Recorder::record`].
 #[derive(Clone, Copy)]
 struct Said<'a> {
     subject: &'a Subject,
@@ -103,7 +103,7 @@ impl Recorder {
         Self { client, component, correlator: Arc::default() }
     }
 
-    /// Says something about an object.
+    /// Records an event about an object.
     pub async fn record(&self, subject: &Subject, event_type: EventType, reason: &str, message: &str) {
         let said = Said { subject, event_type, reason, message };
         let observed = {
@@ -142,7 +142,7 @@ impl Recorder {
         self.client.create(said.subject.events(), event.into()).await.map(drop)
     }
 
-    /// It was said once more.
+    /// Updates the count, the time and the message of an event that was recorded before.
     async fn count(&self, subject: &Subject, observed: &Observed) -> Result<(), Status> {
         let patch = format!(
             r#"{{"count":{},"lastTimestamp":{},"message":{}}}"#,

@@ -38,7 +38,7 @@ const PREFIX: &str = "leases.coordination.k8s.io";
 const DURATION: Duration = Duration::from_secs(15);
 /// The time that a holder has for a renewal.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The pause between two tries.
+/// The pause between two attempts.
 const RETRY: Duration = Duration::from_secs(2);
 /// Pauses of servers without the Lease are up to this much longer, so that not all of them ask at the same
 /// time.
@@ -48,13 +48,13 @@ const RELEASED: i64 = 1;
 
 /// Whether the controllers of this server run.
 pub enum Leadership {
-    /// Always: no other server uses the store.
+    /// The controllers always run: no other server uses the store.
     Alone,
-    /// While it holds the Lease.
+    /// The controllers run while this server holds the Lease.
     Elected(Election),
 }
 
-/// One server among several.
+/// The election among several servers.
 pub struct Election {
     client: Client,
     recorder: Recorder,
@@ -63,17 +63,17 @@ pub struct Election {
     identity: String,
 }
 
-/// Until when this server may run controllers; without an end if it is alone.
+/// The time in which this server may run controllers; without an end if it is alone.
 #[derive(Clone, Debug, Default)]
 pub struct Term(Arc<Mutex<Option<Instant>>>);
 
 impl Term {
-    /// Whether it has ended.
+    /// Whether the term has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.lock().is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Lets it end a while after a renewal that began at a time; the end.
+    /// Extends the term by [`DEADLINE`] from the start of a renewal, and returns the new end.
     pub(crate) fn renew(&self, renewed: Instant) -> Instant {
         let end = renewed + DEADLINE;
         *self.lock() = Some(end);
@@ -85,7 +85,7 @@ impl Term {
     }
 }
 
-/// What was seen of the Lease, and when.
+/// The last change of the Lease that this server has seen, and when.
 #[derive(Default)]
 struct Seen {
     spec: Map,
@@ -99,7 +99,7 @@ enum Ended {
 }
 
 impl Leadership {
-    /// What a server needs that has this host name.
+    /// The leadership of a server with this host name, over the store of a registry.
     pub fn new(registry: &Arc<Registry>, host: &str) -> Self {
         match registry.cache().store().is_shared() {
             true => Self::Elected(Election::new(registry, host)),
@@ -247,7 +247,7 @@ impl Election {
         Ok(Some(now))
     }
 
-    /// What the Lease says when this server has taken or renewed it.
+    /// The spec of the Lease after this server has taken or renewed it.
     fn spec(&self, old: Option<LeaseSpec<'_>>) -> Map {
         let now = MicroTime::now().to_string();
         let transitions = old.and_then(LeaseSpec::lease_transitions).unwrap_or_default();

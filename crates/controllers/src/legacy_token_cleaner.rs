@@ -38,7 +38,7 @@ const DAY: i64 = 24 * 60 * 60;
 /// The seconds without a use, after which a token is invalid, and then removed.
 const UNUSED: i64 = 365 * DAY;
 
-/// What is read of a Secret: nothing of its data.
+/// The fields of a Secret that are decoded: its data are not.
 static METADATA: LazyLock<Ref<Type>> = LazyLock::new(|| {
     let metadata = Part("metadata", &[Part("creationTimestamp", &[]), Part("annotations", &[])]);
     Builder::part_of(Secret::schema(), &[metadata]).build()

@@ -56,17 +56,18 @@ use tasks::BoxFuture;
 
 /// A controller.
 pub struct Controller {
-    /// Its name in `--controllers`.
+    /// The name of the controller in `--controllers`.
     pub name: &'static str,
-    /// Its name in `--controllers` of old.
+    /// The former name of the controller, which `--controllers` accepts too.
     pub alias: &'static str,
-    /// The service account in `kube-system` that it acts as.
+    /// The service account in `kube-system` that the controller acts as.
     pub account: &'static str,
-    /// Runs it until there is nothing to do any more: the cache is closed, or what it is about is not served.
+    /// Runs the controller until the cache is closed, or until a type that the controller needs is not
+    /// served.
     pub run: fn(Context) -> BoxFuture<'static, ()>,
 }
 
-/// All of them, by name.
+/// All controllers, by name.
 pub const CONTROLLERS: &[Controller] = &[
     bootstrap_signer::CONTROLLER,
     certificates::approver::CONTROLLER,

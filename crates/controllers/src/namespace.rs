@@ -10,9 +10,10 @@
 //! 1. A reconciliation is about one namespace by its uid. A namespace that was made again under the same
 //!    name is not touched: writes carry the resource version that was read, and objects are deleted only
 //!    while the namespace is the same.
-//! 2. A write that was admitted before the namespace was marked can be committed after its end. Those objects
-//!    are found by a reconciliation after the time that a request can take: they are older than the namespace
-//!    that is there, if one is.
+//! 2. A write that was admitted before the namespace was marked can be committed after the end of the
+//!    namespace. Such objects are deleted by a reconciliation five seconds after the request timeout of the
+//!    server. If there is a new namespace of the same name by then, only objects that are older than that
+//!    namespace are deleted.
 
 mod conditions;
 mod content;
@@ -44,15 +45,16 @@ pub(crate) const CONTROLLER: Controller =
 const NAME: &str = "namespace-controller";
 /// The finalizer in `spec.finalizers` that this controller removes.
 const FINALIZER: &str = "kubernetes";
-/// So many namespaces are emptied at a time.
+/// The most namespaces that are emptied at the same time.
 const AT_ONCE: usize = 10;
-/// When to look for objects that were committed after the end of their namespace: after the longest time of a
-/// request.
-const STRAGGLERS: Duration = Duration::from_secs(65);
+/// How long after the longest time of a request a namespace that is gone is checked for objects that were
+/// committed after its end.
+const AFTER_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn run(context: Context) {
     let Some(namespaces) = context.resource("namespaces") else { return };
     let queue: Arc<Queue<Text>> = Arc::default();
+    let late_commits = context.settings.request_timeout.saturating_add(AFTER_REQUEST_TIMEOUT);
     let _namespaces = follow(namespaces.clone(), StartFrom::State, {
         let queue = queue.clone();
         move |update| {
@@ -62,7 +64,7 @@ async fn run(context: Context) {
                 (_, Some(after)) if is_deleting(Some(after)) && !is_deleting(before) => {
                     queue.add(after.name().into());
                 }
-                (Some(before), None) => queue.add_after(before.name().into(), STRAGGLERS),
+                (Some(before), None) => queue.add_after(before.name().into(), late_commits),
                 _ => {}
             }
         }
@@ -82,7 +84,7 @@ struct Namespaces {
     namespaces: Arc<Resource>,
     content: Content,
     queue: Arc<Queue<Text>>,
-    /// What waits for the end of the objects that are left, by namespace.
+    /// The tasks that wait until the objects that are left are gone, by namespace.
     waiting: Mutex<HashMap<Text, Task>>,
 }
 
@@ -146,16 +148,17 @@ impl Namespaces {
             (None, Some(seconds)) => return Ok(Some(Duration::from_secs(seconds / 2 + 1))),
             (None, None) => {}
         }
-        // What was on its way to the store when the types were looked at is there now: the conditions were
-        // written after it.
-        if self.content.is_any(name).await {
+        // An object of a write that was admitted before the namespace was marked may have been committed
+        // since the objects of its type were deleted. Those that are committed later still are found after
+        // the end of the namespace.
+        if self.content.has_objects(name).await? {
             return Ok(Some(Duration::ZERO));
         }
         finalize(&mut namespace);
         self.client.update(address.subresource("finalize"), namespace.into()).await.map(|_| None)
     }
 
-    /// Makes a namespace due when the objects that are left are gone.
+    /// Starts the task that adds a namespace to the queue when the objects that are left are gone.
     fn wait_for_end(&self, name: &Text, left: Left) {
         let (queue, namespace, left) = (self.queue.clone(), name.clone(), Arc::new(left));
         let task = tasks::spawn(Name::NamespaceEmptied, move || {

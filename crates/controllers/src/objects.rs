@@ -28,8 +28,8 @@ pub(crate) fn annotate(object: &mut Map, key: &'static str, value: &str) {
     }
 }
 
-/// What became of a write that is needless if the object was changed or removed meanwhile: then a later look
-/// decides.
+/// The outcome of a write that a controller gives up if the object was changed or removed meanwhile: a
+/// conflict or a 404 is no error, because the change causes another reconciliation.
 pub(crate) fn unless_changed<T>(outcome: Result<T, Status>) -> Result<(), Status> {
     match outcome {
         Err(error) if matches!(error.reason, Reason::Conflict | Reason::NotFound) => Ok(()),
@@ -64,11 +64,11 @@ pub(crate) fn remove_finalizer(object: &mut Map, finalizer: &str) {
     }
 }
 
-/// The time until a point; zero if it has passed.
-pub(crate) fn time_left(until: Time) -> Duration {
-    let seconds = u64::try_from(until.unix()).unwrap_or_default();
-    let until = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
-    until.and_then(|until| until.duration_since(SystemTime::now()).ok()).unwrap_or_default()
+/// The time that is left until a deadline; zero if it has passed.
+pub(crate) fn time_left(deadline: Time) -> Duration {
+    let seconds = u64::try_from(deadline.unix()).unwrap_or_default();
+    let deadline = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    deadline.and_then(|deadline| deadline.duration_since(SystemTime::now()).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which namespaces to look at, for a controller that gives each of them an object of one name.
+//! The work queue of a controller that creates an object of the same name in each namespace.
 
 use crate::Context;
 use crate::follow::{StartFrom, follow};
@@ -43,7 +43,7 @@ impl Namespaces {
         Some(Self { queue, all, followers: [of_namespaces, of_objects] })
     }
 
-    /// Looks at every namespace again whenever the authority changes, for as long as the task is there.
+    /// Adds every namespace to the queue whenever the authority changes, until the task is dropped.
     pub(crate) fn look_again_by_authority(&self, context: &Context) -> Task {
         let (queue, all) = (self.queue.clone(), self.all.clone());
         context.on_new_authority(move || add_all(&queue, &all))
@@ -55,7 +55,7 @@ impl Namespaces {
     }
 }
 
-/// Whether a namespace is there to stay.
+/// Whether a namespace exists and is not being deleted.
 pub(crate) fn is_active(namespaces: &Resource, name: &str) -> bool {
     let found = namespaces.lookup("", name).ok().flatten();
     found.is_some_and(|found| !found.is_deleting())

@@ -1,7 +1,9 @@
-//! What a controller has to look at: keys, each once, when its time has come, a bounded number at a time.
+//! The work queue of a controller: a set of keys, each with the time when it is due. A bounded number of keys
+//! is reconciled at the same time.
 //!
-//! A key that is added while it is worked on is looked at once more afterwards, so nothing that happened
-//! meanwhile is missed. What fails is looked at again after a pause that grows with each failure in a row.
+//! A key that is added while it is being reconciled is reconciled once more afterwards, so no change is
+//! missed. A key whose reconciliation failed is due again after a pause that grows with each failure in a
+//! row.
 
 use crate::Context;
 use schema::Status;
@@ -19,9 +21,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How often a queue whose term is over looks whether it was renewed.
+/// How often a queue checks whether the term, which is over, was renewed.
 const TERM_LOOK: Duration = Duration::from_secs(1);
-/// Failures of a key are logged from here on: most things that go wrong once are writes that cross.
+/// The number of failures in a row from which on failures of a key are logged: a single failure is mostly a
+/// conflict of two writes.
 const LOGGED_FROM: u32 = 3;
 
 /// A key of a work queue.
@@ -52,9 +55,9 @@ struct State<K> {
     due: HashMap<K, Instant>,
     /// The same by time.
     order: BTreeSet<(Instant, K)>,
-    /// What is worked on, and whether it was added meanwhile.
+    /// The keys that are being reconciled; with the time when a key is due again, if it was added meanwhile.
     running: HashMap<K, Option<Instant>>,
-    /// How often a key has failed in a row.
+    /// The number of failures in a row of each key.
     failures: HashMap<K, u32>,
 }
 
@@ -98,8 +101,8 @@ impl<K: Key> Queue<K> {
         self.lock().due.len()
     }
 
-    /// Works keys off, so many at a time, for as long as this is polled. No step begins after the term of the
-    /// server.
+    /// Reconciles keys that are due, at most `at_once` at the same time, for as long as this future is
+    /// polled. No reconciliation begins after the term of the server.
     pub(crate) async fn work<R: Reconcile<Key = K>>(
         &self,
         context: &Context,
@@ -148,7 +151,7 @@ impl<K: Key> Queue<K> {
         }
     }
 
-    /// A key was worked on.
+    /// Notes the outcome of a reconciliation: a key that failed, or wants to be reconciled again, is added.
     fn finish(&self, context: &Context, key: K, outcome: Result<RequeueAfter, Status>) {
         let mut state = self.lock();
         let added = state.running.remove(&key).flatten();
@@ -180,7 +183,7 @@ impl<K: Key> Queue<K> {
 }
 
 impl<K: Key> State<K> {
-    /// Whether that changes when the next key is due.
+    /// Adds a key; true if the key is due before all others.
     fn add(&mut self, key: K, at: Instant) -> bool {
         if let Some(added) = self.running.get_mut(&key) {
             *added = Some(added.map_or(at, |known| known.min(at)));
@@ -201,7 +204,7 @@ impl<K: Key> State<K> {
         self.order.first().map(|(at, _)| *at)
     }
 
-    /// The first key whose time has come; it runs from here on.
+    /// The first key that is due by `now`; the key counts as being reconciled from here on.
     fn take(&mut self, now: Instant) -> Option<K> {
         if self.next_due()? > now {
             return None;

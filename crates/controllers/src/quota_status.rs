@@ -89,7 +89,7 @@ struct QuotaStatus {
 }
 
 impl QuotaStatus {
-    /// What makes namespaces due for those changes of a type.
+    /// The function that adds a namespace to the queue for each change of a type for which `is_due` is true.
     fn report(&self, is_due: IsDue) -> impl FnMut(Update<'_>) + Send + use<> {
         let (quotas, queue) = (self.quotas.clone(), self.queue.clone());
         move |update| match update {

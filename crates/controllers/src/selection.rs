@@ -2,7 +2,7 @@
 
 use crate::{CONTROLLERS, Controller};
 
-/// Which controllers run. All of them unless it says otherwise.
+/// The controllers that run: all of them by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The entries; `None` if the flag was not given.

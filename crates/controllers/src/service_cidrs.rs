@@ -106,7 +106,7 @@ struct ServiceCidrs {
     addresses: Arc<Resource>,
 }
 
-/// What a ServiceCIDR says of itself.
+/// The condition `Ready` of a ServiceCIDR.
 struct Ready {
     status: &'static str,
     reason: &'static str,

@@ -46,9 +46,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(60);
 /// The least time between two rounds, in which changes are collected.
 const COLLECT: Duration = Duration::from_millis(20);
-/// So many items are looked at without a pause for others.
+/// The number of items after which other tasks may run.
 const AT_ONCE: usize = 64;
-/// What is read of a service.
+/// The fields of a service that are decoded.
 const PART: &[Part] = &[Part(
     "spec",
     &[
@@ -60,13 +60,13 @@ const PART: &[Part] = &[Part(
     ],
 )];
 
-/// Up to which revision everything was made by processes that have ended: other servers on the same store may
-/// be about to use what they made.
+/// The revision up to which all objects were made by processes that have ended: zero if other servers use the
+/// same store, because they may be about to use what they made.
 pub fn earlier(cache: &Cache) -> Revision {
     if cache.store().is_shared() { Revision::ZERO } else { cache.committed() }
 }
 
-/// Runs until the process ends. What was made up to the revision `before` is of an earlier process.
+/// Runs until the process ends. Objects up to the revision `before` were made by an earlier process.
 pub async fn run(cache: Arc<Cache>, services: Services, before: Revision, client: Client) {
     let (Some(objects), Some(addresses)) =
         (cache.resource("services"), cache.resource("ipaddresses.networking.k8s.io"))
@@ -86,7 +86,7 @@ pub async fn run(cache: Arc<Cache>, services: Services, before: Revision, client
     while watch::resubscribe_after("services and their addresses", repair.follow().await).await {}
 }
 
-/// What is looked at.
+/// An object that is checked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Item {
     Service(Owner),
@@ -103,7 +103,7 @@ struct Repair {
     part: Ref<Type>,
     objects: Cursor,
     addresses: Cursor,
-    /// What is to be looked at, and when.
+    /// The objects that are to be checked, and when.
     due: HashMap<Item, Instant>,
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tasks::{Ended, Name, Task};
 use tokio::sync::watch;
 
-/// What became of a controller's work so far.
+/// How many reconciliations of a controller succeeded and failed, and how often the controller was restarted.
 #[derive(Debug, Default)]
 pub struct Counters {
     done: AtomicU64,
@@ -16,17 +16,17 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The steps that were done.
+    /// The reconciliations that succeeded.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// The steps that failed.
+    /// The reconciliations that failed.
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// How often it was started again.
+    /// How often the controller was started again after a panic.
     pub fn restarts(&self) -> u64 {
         self.restarts.load(Ordering::Relaxed)
     }
@@ -56,7 +56,7 @@ impl Supervisor {
         Self { controllers: selected.map(context).collect() }
     }
 
-    /// What became of the work of each.
+    /// The counters of each controller, by its name.
     pub fn counters(&self) -> Vec<(&'static str, Arc<Counters>)> {
         self.controllers
             .iter()
@@ -64,7 +64,7 @@ impl Supervisor {
             .collect()
     }
 
-    /// Runs them whenever this server leads, until `stop`.
+    /// Runs the controllers while this server leads, until `stop`.
     pub async fn run(mut self, leadership: Leadership, stop: impl Future<Output = ()>) {
         if self.controllers.is_empty() {
             return;

@@ -33,17 +33,17 @@ impl Fixture {
     /// The authority of the server at first.
     pub(crate) const AUTHORITY: &'static str = "an authority";
 
-    /// An empty one.
+    /// A registry over an empty store.
     pub(crate) async fn new() -> Self {
         Self::over(Arc::new(Memory::default())).await
     }
 
-    /// What a store holds.
+    /// A registry over a store.
     pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
         Self::with(store, Authorizer::always_allow(), Vec::new()).await
     }
 
-    /// What a store holds, for those whom an authorizer allows it, with more plugins than the usual ones.
+    /// A registry over a store, with an authorizer and additional admission plugins.
     pub(crate) async fn with(
         store: Arc<dyn Store>,
         authorizer: Authorizer,
@@ -77,25 +77,31 @@ impl Fixture {
         let settings = ControllerSettings {
             quotas: shared.quotas,
             authority: receiver,
+            request_timeout: Duration::from_secs(60),
             signing_authority: None,
             signing_duration: Duration::from_secs(365 * 24 * 3600),
         };
         Self { client, cache, authority, settings: Arc::new(settings) }
     }
 
-    /// Changes what all controllers share, before the first is started.
+    /// Changes the settings of all controllers, before the first is started.
     pub(crate) fn change_settings(&mut self, change: impl FnOnce(&mut ControllerSettings)) {
         change(Arc::get_mut(&mut self.settings).unwrap());
     }
 
-    /// What a controller works with.
+    /// The context of a controller.
     pub(crate) fn context(&self, controller: &Controller, counters: Arc<Counters>) -> Context {
         Context::new(self.client.registry(), controller, self.settings.clone(), counters)
     }
 
     /// Starts a controller.
     pub(crate) fn start(&self, controller: &Controller) -> Running {
-        let (run, context) = (controller.run, self.context(controller, Arc::default()));
+        self.start_counted(controller, Arc::default())
+    }
+
+    /// Starts a controller whose reconciliations are counted.
+    pub(crate) fn start_counted(&self, controller: &Controller, counters: Arc<Counters>) -> Running {
+        let (run, context) = (controller.run, self.context(controller, counters));
         Running(tasks::spawn(Name::Controller, move || {
             let run = run(context.clone());
             async move {

@@ -73,7 +73,7 @@ async fn run(context: Context) {
     queue.work(&context, 8, Arc::new(worker)).await;
 }
 
-/// What to look at.
+/// A key of the work queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Key {
     /// A Secret.

@@ -26,7 +26,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
 
 const NAME: &str = "ttl-after-finished-controller";
 
-/// What is read of each job that changes.
+/// The fields of a job that are decoded.
 static PART: LazyLock<Ref<Type>> = LazyLock::new(|| {
     let spec = Part("spec", &[Part("ttlSecondsAfterFinished", &[])]);
     let status = Part("status", &[Part("conditions", &[])]);

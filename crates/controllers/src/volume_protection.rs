@@ -25,7 +25,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
 
 const FINALIZER: &str = "kubernetes.io/pv-protection";
 
-/// What is read of each volume that changes.
+/// The fields of a persistent volume that are decoded.
 static PART: LazyLock<Ref<Type>> = LazyLock::new(|| {
     let metadata = Part("metadata", &[Part("deletionTimestamp", &[]), Part("finalizers", &[])]);
     Builder::part_of(PersistentVolume::schema(), &[metadata, Part("status", &[Part("phase", &[])])]).build()
@@ -69,7 +69,7 @@ impl Reconcile for Volumes {
     }
 }
 
-/// What is to be done about a volume.
+/// The change that a volume needs: the finalizer is added, or removed.
 enum Step {
     Protect,
     Release,

@@ -93,13 +93,13 @@ struct Probe {
     version: String,
 }
 
-/// The seed for writes, and until when it may be used.
+/// The seed for writes, and when it expires.
 #[derive(Clone)]
 struct State {
     writing: Arc<Writing>,
-    until: Instant,
+    expires_at: Instant,
     /// The same time for error messages.
-    shown_until: Time,
+    shown_expiry: Time,
 }
 
 /// A seed and its envelope.
@@ -154,11 +154,11 @@ impl Plugin {
 
     pub(crate) fn encrypt(&self, context: &[u8], plain: &[u8]) -> Result<Bytes, Error> {
         let state = self.state()?;
-        if Instant::now() > state.until {
+        if Instant::now() > state.expires_at {
             return Err(Error::Kms(format!(
                 "encryptedDEKSource with keyID hash {} expired at {} (current time is {})",
                 quote(&shown_key_id(&state.writing.envelope.key_id)),
-                state.shown_until,
+                state.shown_expiry,
                 Time::now()
             )));
         }
@@ -267,13 +267,13 @@ impl Plugin {
     /// failure changes nothing.
     async fn rotate(&self, key_id: &str) -> Result<(), String> {
         // The life of a seed is counted from before the calls.
-        let until = Instant::now() + self.timing.seed_life;
+        let expires_at = Instant::now() + self.timing.seed_life;
         let life = i64::try_from(self.timing.seed_life.as_secs()).unwrap_or(i64::MAX);
-        let shown_until =
+        let shown_expiry =
             Time::now().checked_add(duration::Duration::from_secs(life)).unwrap_or_else(Time::now);
         let store = |writing| {
             *self.state.write().unwrap_or_else(PoisonError::into_inner) =
-                Some(State { writing, until, shown_until });
+                Some(State { writing, expires_at, shown_expiry });
         };
         let state = self.state();
         if let Ok(state) = &state
@@ -308,7 +308,7 @@ impl Plugin {
                     hash(Some(key_id)),
                     hash(encrypted),
                     hash(writing),
-                    state.as_ref().map_or(Time::ZERO, |state| state.shown_until),
+                    state.as_ref().map_or(Time::ZERO, |state| state.shown_expiry),
                 ))
             }
         }

@@ -32,11 +32,11 @@ impl Default for Timing {
     }
 }
 
-/// A file that cannot be used: its digest if it can be read, why not, and until when that counts.
+/// A file that cannot be used: its digest if it can be read, the error, and when it is tried again.
 struct Refused {
     digest: Option<FileDigest>,
     error: String,
-    until: Instant,
+    retry_at: Instant,
 }
 
 /// Replaces the configuration whenever the file has changed. A file that cannot be used is logged, and the
@@ -54,7 +54,10 @@ pub(crate) async fn follow(path: PathBuf, shared: Weak<Shared>, kms_timing: kms:
             refused = None;
             continue;
         }
-        if refused.as_ref().is_some_and(|refused| refused.digest == known && Instant::now() < refused.until) {
+        if refused
+            .as_ref()
+            .is_some_and(|refused| refused.digest == known && Instant::now() < refused.retry_at)
+        {
             continue;
         }
         let outcome = match digest {
@@ -73,7 +76,7 @@ pub(crate) async fn follow(path: PathBuf, shared: Weak<Shared>, kms_timing: kms:
                 if refused.as_ref().is_none_or(|refused| refused.error != error || refused.digest != known) {
                     log::error!(file:%, error = error.as_str(); "the encryption configuration cannot be used; the one before stays");
                 }
-                refused = Some(Refused { digest: known, error, until: Instant::now() + timing.retry });
+                refused = Some(Refused { digest: known, error, retry_at: Instant::now() + timing.retry });
             }
         }
     }

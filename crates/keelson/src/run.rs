@@ -184,6 +184,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     let settings = controllers::ControllerSettings {
         quotas: shared.quotas,
         authority: authority_receiver,
+        request_timeout: options.request_timeout,
         signing_authority: signing_authority
             .map(|authority| Arc::new(authority) as Arc<dyn CertificateAuthority>),
         signing_duration: options.signing.duration,

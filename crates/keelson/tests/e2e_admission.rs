@@ -393,7 +393,8 @@ fn timeout_of_the_request_bounds_the_webhook() {
 }
 
 /// A webhook that refuses everything by not answering, and takes part in every write.
-const EVERYTHING: &str = r#""rules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"]}]"#;
+const EVERYTHING: &str =
+    r#""rules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"]}]"#;
 
 #[test]
 fn server_becomes_healthy_whatever_webhooks_say() {

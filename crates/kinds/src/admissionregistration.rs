@@ -1,7 +1,7 @@
 //! The kinds of `admissionregistration.k8s.io`.
 
 use crate::cells::UNSET;
-use crate::defaults::{at, each, fill, fill_text, within};
+use crate::defaults::{each, fill, fill_text, update_map, update_or_insert_map};
 use crate::{
     About, Cell, Check, Column, Columns, Generation, Kind, MetadataRules, Rules, Scope, Strategy, columns,
 };
@@ -102,9 +102,9 @@ fn param_kind(object: &Map) -> Cell {
 
 /// Sets the defaults of a policy of either kind.
 fn default_policy(object: &mut Map) {
-    within(object, "spec", |spec| {
+    update_or_insert_map(object, "spec", |spec| {
         fill_text(spec, "failurePolicy", "Fail");
-        at(spec, "matchConstraints", match_resources);
+        update_map(spec, "matchConstraints", match_resources);
     });
 }
 
@@ -116,7 +116,9 @@ fn webhook(webhook: &mut Map) {
     fill(webhook, "objectSelector", Map::new());
     fill(webhook, "timeoutSeconds", 10i64);
     each(webhook, "rules", rule);
-    at(webhook, "clientConfig", |config| at(config, "service", |service| fill(service, "port", 443i64)));
+    update_map(webhook, "clientConfig", |config| {
+        update_map(config, "service", |service| fill(service, "port", 443i64))
+    });
 }
 
 /// Sets the defaults of the match resources of a policy.

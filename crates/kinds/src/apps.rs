@@ -1,7 +1,7 @@
 //! The kinds of `apps`.
 
 use crate::core::pod_rules::PodOptions;
-use crate::defaults::at;
+use crate::defaults::update_map;
 use crate::{Kind, checks, label_selector, template, workload};
 use object::field::{BadValue, Error, List, Path};
 use object::quote::Quoted;
@@ -32,7 +32,9 @@ pub(crate) const KINDS: &[&Kind] = &[
 fn drop_terminating(new: &mut Map, old: &Map) {
     let kept = old.get("status").is_some_and(|status| status.get("terminatingReplicas").is_some());
     if !kept {
-        at(new, "status", |status: &mut Map| drop::<Option<Value>>(status.remove("terminatingReplicas")));
+        update_map(new, "status", |status: &mut Map| {
+            drop::<Option<Value>>(status.remove("terminatingReplicas"))
+        });
     }
 }
 

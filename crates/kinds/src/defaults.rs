@@ -19,7 +19,7 @@ pub(crate) fn fill_text(map: &mut Map, key: &'static str, text: &'static str) {
 }
 
 /// Applies `to` to the map at `key`, if there is one.
-pub(crate) fn at(map: &mut Map, key: &str, to: impl FnOnce(&mut Map)) {
+pub(crate) fn update_map(map: &mut Map, key: &str, to: impl FnOnce(&mut Map)) {
     if let Some(inner) = map.get_mut(key).and_then(Value::as_map_mut) {
         to(inner);
     }
@@ -31,9 +31,9 @@ pub(crate) fn each(map: &mut Map, key: &str, to: impl FnMut(&mut Map)) {
     list.into_iter().flatten().filter_map(Value::as_map_mut).for_each(to);
 }
 
-/// Applies `to` to the struct at `key`; an absent struct counts as an empty one, and an empty result is not
-/// kept.
-pub(crate) fn within(map: &mut Map, key: &'static str, to: impl FnOnce(&mut Map)) {
+/// Applies `to` to the map at `key`. If the key is absent, `to` is applied to an empty map, which is inserted
+/// unless it stays empty.
+pub(crate) fn update_or_insert_map(map: &mut Map, key: &'static str, to: impl FnOnce(&mut Map)) {
     match map.get_mut(key) {
         Some(value) => {
             if let Some(inner) = value.as_map_mut() {
@@ -52,7 +52,7 @@ pub(crate) fn within(map: &mut Map, key: &'static str, to: impl FnOnce(&mut Map)
 
 /// Rounds the quantities of the resource list at `key` up to milli-units.
 pub(crate) fn round_up(map: &mut Map, key: &str) {
-    at(map, key, |list| {
+    update_map(map, key, |list| {
         for (_, amount) in list.iter_mut() {
             let rounded = match amount.as_str().map(canonicalize_milli) {
                 Some(Ok(Cow::Owned(text))) => text,
@@ -65,7 +65,7 @@ pub(crate) fn round_up(map: &mut Map, key: &str) {
 
 /// Rounds the limits and requests of the requirements at `key`.
 pub(crate) fn round_up_requirements(map: &mut Map, key: &str) {
-    at(map, key, |requirements| {
+    update_map(map, key, |requirements| {
         round_up(requirements, "limits");
         round_up(requirements, "requests");
     });

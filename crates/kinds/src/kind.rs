@@ -154,7 +154,7 @@ pub struct Version {
     /// Whether it is the storage version; if no version says so, the first one is.
     pub stored: bool,
     /// The conversion to and from the storage version; `None` if only `apiVersion` differs.
-    pub conversion: Option<&'static Conversion>,
+    pub conversion: Option<&'static BuiltinConversion>,
     /// The deprecation warning for clients that use this version.
     pub deprecated: Option<&'static str>,
 }
@@ -182,13 +182,13 @@ impl Version {
     }
 
     /// This version with its conversion to and from the storage version.
-    pub const fn by(self, conversion: &'static Conversion) -> Self {
+    pub const fn by(self, conversion: &'static BuiltinConversion) -> Self {
         Self { conversion: Some(conversion), ..self }
     }
 }
 
 /// The conversion between a served version and the storage version. The caller sets `apiVersion` and `kind`.
-pub struct Conversion {
+pub struct BuiltinConversion {
     /// Sets the defaults of the served version, after those that its type declares. Those of the storage
     /// version are set when the object is stored ([`Strategy::default`]).
     pub default: fn(&mut Map),

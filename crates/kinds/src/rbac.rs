@@ -1,7 +1,7 @@
 //! The kinds of `rbac.authorization.k8s.io`.
 
 use crate::cells::joined;
-use crate::defaults::{each, fill_text, within};
+use crate::defaults::{each, fill_text, update_or_insert_map};
 use crate::{Cell, Check, Kind, NameRule, Rules, Scope, Strategy};
 use object::field::List;
 use object::{Map, Value};
@@ -69,7 +69,7 @@ impl BindingStrategy {
 
 impl Strategy for BindingStrategy {
     fn default(&self, object: &mut Map) {
-        within(object, "roleRef", |role| fill_text(role, "apiGroup", GROUP));
+        update_or_insert_map(object, "roleRef", |role| fill_text(role, "apiGroup", GROUP));
         each(object, "subjects", |subject| {
             if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
                 fill_text(subject, "apiGroup", GROUP);

@@ -1,7 +1,7 @@
 //! The kinds of `resource.k8s.io`. The storage version is `v1beta1`; device taint rules have only `v1alpha3`.
 
 use crate::Kind;
-use crate::defaults::{at, each, fill, fill_text};
+use crate::defaults::{each, fill, fill_text, update_map};
 use object::{Map, Value};
 
 mod claim;
@@ -37,7 +37,7 @@ use versions;
 
 /// Sets the defaults of the device requests in a claim spec.
 fn default_claim(spec: &mut Map) {
-    at(spec, "devices", |devices| {
+    update_map(spec, "devices", |devices| {
         each(devices, "requests", |request| {
             if is_set(request, "deviceClassName") {
                 default_request(request);
@@ -69,7 +69,7 @@ fn is_set(map: &Map, key: &str) -> bool {
 fn drop_from_claim(new: &mut Map, old: Option<&Map>, admin: bool) {
     let listed =
         old.is_some_and(|old| requests(old).iter().any(|request| request.get("firstAvailable").is_some()));
-    at(new, "devices", |devices| {
+    update_map(new, "devices", |devices| {
         each(devices, "requests", |request| {
             if !listed {
                 request.remove("firstAvailable");

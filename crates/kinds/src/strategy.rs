@@ -35,7 +35,8 @@ pub struct Caller<'a> {
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
     served: &'a ResourceType,
-    stored: &'a Type,
+    /// The type of the validated objects: in the working version.
+    working: &'a Type,
     privileged: Privileged,
 }
 
@@ -50,9 +51,9 @@ pub enum Privileged {
 }
 
 impl<'a> Rules<'a> {
-    /// For writes of a resource type whose objects are stored as `stored`.
-    pub fn new(served: &'a ResourceType, stored: &'a Type) -> Self {
-        Self { served, stored, privileged: Privileged::default() }
+    /// For writes of a resource type; the validated objects have the type `working`, in the working version.
+    pub fn new(served: &'a ResourceType, working: &'a Type) -> Self {
+        Self { served, working, privileged: Privileged::default() }
     }
 
     /// The same, with what this server says of privileged containers.
@@ -99,7 +100,7 @@ impl<'a> Rules<'a> {
 
     /// The errors of the constraints that the schema declares. Immutable fields are compared with `old`.
     pub fn declared(&self, new: &Map, old: Option<&Map>) -> field::List {
-        schema::validate(self.stored, new, old, &field::Path::UNSET)
+        schema::validate(self.working, new, old, &field::Path::UNSET)
     }
 }
 
@@ -107,7 +108,7 @@ impl<'a> Rules<'a> {
 ///
 /// | step of the write pipeline | hooks |
 /// |---|---|
-/// | 1 decode, default, convert | [`conversion_fault`](Self::conversion_fault), [`default`](Self::default), or [`Conversion::default`](crate::Conversion::default) |
+/// | 1 decode, default, convert | [`conversion_fault`](Self::conversion_fault), [`default`](Self::default), or [`BuiltinConversion::default`](crate::BuiltinConversion::default) |
 /// | 2 read | [`allow_create_on_update`](Self::allow_create_on_update) |
 /// | 5 managed fields | [`complete`](Self::complete) |
 /// | 8 resource version | [`allow_unconditional_update`](Self::allow_unconditional_update) |
@@ -133,9 +134,9 @@ pub trait Strategy: Send + Sync {
     /// Sets defaults that depend on more than one field.
     ///
     /// Runs in step 1 on the body of a POST or PUT and in step 4 on the result of a patch or an apply, after
-    /// the defaults that the schema declares. A version with a [`Conversion`](crate::Conversion) has defaults
-    /// of its own instead, and this hook runs after validation. It runs then too, once more, for a write
-    /// through a subresource.
+    /// the defaults that the schema declares. A version with a
+    /// [`BuiltinConversion`](crate::BuiltinConversion) has defaults of its own instead, and this hook runs
+    /// after validation. It runs then too, once more, for a write through a subresource.
     ///
     /// It fills absent fields and makes fields agree that say the same. Of `metadata` it may touch only
     /// labels and annotations that mirror fields. It does not know whether the object is new.

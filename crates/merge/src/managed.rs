@@ -29,6 +29,7 @@ mod times;
 mod update;
 
 pub use conflict::{Conflict, Conflicts};
+pub use entries::check_entries;
 pub use scale::Scale;
 pub use times::keep_times;
 

@@ -178,7 +178,7 @@ fn aggregated_resource(resource: &ResourceType) -> Value {
             Object::new()
                 .with("subresource", subresource.name)
                 .with("responseKind", kind)
-                .with("verbs", verbs(&subresource.verbs))
+                .with("verbs", verbs(subresource.verbs))
                 .into()
         })
         .collect();
@@ -237,7 +237,7 @@ fn of_subresource(resource: &ResourceType, subresource: &Subresource) -> Object 
     if !body.version.is_empty() {
         object = object.with("group", body.group).with("version", body.version);
     }
-    object.with("kind", body.kind).with("verbs", verbs(&subresource.verbs))
+    object.with("kind", body.kind).with("verbs", verbs(subresource.verbs))
 }
 
 /// The kind of the bodies of a subresource; group and version only if they differ from those of the resource.

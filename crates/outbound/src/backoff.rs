@@ -61,11 +61,11 @@ mod tests {
         Error::Status { code, message: String::new(), retry_after }
     }
 
-    async fn attempts(error: Error, deadline: Duration) -> (u32, Duration) {
+    async fn attempts(error: Error, timeout: Duration) -> (u32, Duration) {
         let made = Cell::new(0);
         let begin = Instant::now();
         let outcome: Result<(), Error> = Backoff::default()
-            .retry(begin + deadline, || {
+            .retry(begin + timeout, || {
                 made.set(made.get() + 1);
                 let error = error.clone();
                 async move { Err(error) }

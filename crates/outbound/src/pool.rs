@@ -131,9 +131,8 @@ mod tests {
         assert_eq!(check(old, Purpose::Server), Some(Err(CertificateError::Expired)));
         let new = leaf(|params| params.not_before = date_time_ymd(2090, 1, 1));
         assert_eq!(check(new, Purpose::Server), Some(Err(CertificateError::NotValidYet)));
-        let of_client = || {
-            leaf(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth])
-        };
+        let of_client =
+            || leaf(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
         assert_eq!(check(of_client(), Purpose::Client), Some(Ok(())));
         assert_eq!(check(of_client(), Purpose::Server), Some(Err(CertificateError::InvalidPurpose)));
         let of_any = leaf(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::Any]);

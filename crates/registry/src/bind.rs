@@ -4,7 +4,7 @@
 //! of the binding (behind a gate also its labels), and the condition `PodScheduled`. The pod is written
 //! without the validation of pods, and again on its newer state after a conflict.
 
-use crate::commit::{Outcome, Oversize, Run};
+use crate::commit::{Outcome, Oversize, WriteMode};
 use crate::convert::{map, map_mut};
 use crate::error::unknown_reason_500;
 use crate::object_meta::Stage;
@@ -48,7 +48,7 @@ impl Registry {
         mut binding: Value,
         options: &WriteOptions,
     ) -> Result<Answer, Status> {
-        let run = Run::dry_if(options.dry_run);
+        let mode = WriteMode::dry_run_if(options.dry_run);
         let admission = &self.config().admission;
         {
             let binding = map_mut(&mut binding)?;
@@ -69,8 +69,8 @@ impl Registry {
             let mut pod = old.object.clone();
             {
                 let (binding, pod) = (map(&binding)?, map_mut(&mut pod)?);
-                check_uid(target, binding, Some(pod), run)?;
-                check_version(target, binding, pod, run)?;
+                check_uid(target, binding, Some(pod), mode)?;
+                check_version(target, binding, pod, mode)?;
                 assign(target, pod, node)?;
                 copy_texts(pod, binding, "annotations");
                 if self.config().binding_labels {
@@ -79,7 +79,7 @@ impl Registry {
             }
             let attempt = admitted.for_attempt();
             if let Outcome::Done(_) =
-                self.replace(target, &old, pod, run, Oversize::DropManagedFields, attempt).await?
+                self.replace(target, &old, pod, mode, Oversize::DropManagedFields, attempt).await?
             {
                 admitted.committed().await;
                 return success();
@@ -108,7 +108,7 @@ fn node(binding: &Map) -> Result<&str, Status> {
 }
 
 /// A resource version in a binding is a precondition.
-fn check_version(target: &Target<'_>, binding: &Map, pod: &Map, run: Run) -> Result<(), Status> {
+fn check_version(target: &Target<'_>, binding: &Map, pod: &Map, mode: WriteMode) -> Result<(), Status> {
     let [wanted, there] = [binding, pod].map(|map| object_meta::text(map, "resourceVersion"));
     if wanted.is_empty() || wanted == there {
         return Ok(());
@@ -116,7 +116,7 @@ fn check_version(target: &Target<'_>, binding: &Map, pod: &Map, run: Run) -> Res
     Err(target.conflict(&format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
          ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {there}",
-        target.key(run)
+        target.key(mode)
     )))
 }
 

@@ -14,16 +14,16 @@ use std::sync::Arc;
 
 /// Whether a write is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Run {
+pub(crate) enum WriteMode {
     /// The change is committed.
-    Real,
+    Persist,
     /// `dryRun=All`: the change is validated and answered, not committed.
-    Dry,
+    DryRun,
 }
 
-impl Run {
-    pub(crate) fn dry_if(dry: bool) -> Self {
-        if dry { Self::Dry } else { Self::Real }
+impl WriteMode {
+    pub(crate) fn dry_run_if(is_dry_run: bool) -> Self {
+        if is_dry_run { Self::DryRun } else { Self::Persist }
     }
 }
 
@@ -64,19 +64,21 @@ impl Registry {
         target: &Target<'_>,
         old: &Old,
         mut new: Value,
-        run: Run,
+        mode: WriteMode,
         oversize: Oversize,
         admitted: Admitted,
     ) -> Result<Outcome, Status> {
         let stored = target.stored()?;
-        if run == Run::Real && new.get("metadata").and_then(|metadata| metadata.get("selfLink")).is_some() {
+        if mode == WriteMode::Persist
+            && new.get("metadata").and_then(|metadata| metadata.get("selfLink")).is_some()
+        {
             // The stored state has no `selfLink`; the response to a dry run has it.
             object_meta::remove(map_mut(&mut new)?, &["selfLink"]);
         }
         if new == old.object && stored.is_as_written_today(&old.entry) {
             return Ok(Outcome::Done(Content::Entry(old.entry.clone())));
         }
-        if run == Run::Dry {
+        if mode == WriteMode::DryRun {
             return Ok(Outcome::Done(Content::Tree(new)));
         }
         let bytes = encode(stored, &mut new, oversize).await?;
@@ -98,10 +100,10 @@ impl Registry {
         &self,
         target: &Target<'_>,
         entry: &Arc<Entry>,
-        run: Run,
+        mode: WriteMode,
         mut admitted: Admitted,
     ) -> Result<Outcome, Status> {
-        if run == Run::Dry {
+        if mode == WriteMode::DryRun {
             return Ok(Outcome::Done(Content::Entry(entry.clone())));
         }
         let hook = self.config().hooks.of(&target.served.group, &target.served.resource);

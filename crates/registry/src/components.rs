@@ -20,7 +20,7 @@ pub trait Components: Send + Sync {
 /// The health of a component: its condition `Healthy`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Whether it is healthy; `None` if that is not known.
+    /// Whether the component is healthy; `None` if that is not known.
     pub is_healthy: Option<bool>,
     /// The answer of the component, or why it gave none.
     pub message: String,

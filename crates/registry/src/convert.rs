@@ -27,7 +27,7 @@ pub enum Conversion {
     /// Nothing but `apiVersion` differs.
     None,
     /// The functions of a built-in kind. They leave `apiVersion` and `kind` to the caller.
-    Builtin(&'static kinds::Conversion),
+    Builtin(&'static kinds::BuiltinConversion),
     /// The conversion of a custom kind: it may call a webhook, and may fail.
     Custom(Arc<dyn Convert>),
 }

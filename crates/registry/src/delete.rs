@@ -1,20 +1,25 @@
 //! DELETE of one object.
 //!
-//! An object is removed at once, or in two steps: it is marked (`deletionTimestamp`), and removed when its
-//! finalizers are gone and its grace period is over. By example, for an object with the finalizer `a`:
+//! An object without finalizers and without a grace period is removed at once. Any other object is marked
+//! (`deletionTimestamp`), and removed when its finalizers are gone and its grace period is over. By example,
+//! for an object of a kind without grace periods:
 //!
 //! ```text
-//! delete, no policy             marked, finalizers [a]                      answer: the object
-//! delete, Foreground            marked, finalizers [a, foregroundDeletion]  answer: the object
-//! delete of an object without   gone                                        answer: a Status, or the object for some kinds
+//! finalizers [a], no policy     marked, finalizers [a]                      answer: the object
+//! finalizers [a], Foreground    marked, finalizers [a, foregroundDeletion]  answer: the object
+//! no finalizers, no policy      removed                                     answer: a Status, or the object for some kinds
 //! ```
 //!
 //! Of the pipeline's steps a delete has these: read, preconditions, build (the marked state, or none), both
-//! steps of admission with the state before and no new one, commit; all of them are done again after a
-//! conflict. A delete of an object that is already marked asks for no admission. A delete works on the object
-//! in the version of its stored bytes: it is converted for admission and for the response only.
+//! steps of admission with the state before and no new one, commit. After a conflict all of them are done
+//! again; admission is not, if the delete is the effect of another request that was admitted, such as an
+//! eviction. A delete that would not change an object, because it is already marked, ends before admission.
+//!
+//! For a kind whose versions are converted by a webhook, a delete works on the object in the version of its
+//! stored bytes ([`Target::in_place`]). The webhook is called only where an admission webhook or the response
+//! needs another version. For all other kinds a delete works on the working version.
 
-use crate::commit::{Outcome, Oversize, Run};
+use crate::commit::{Outcome, Oversize, WriteMode};
 use crate::convert::{map, map_mut};
 use crate::find::{Found, Old};
 use crate::object_meta::{self, FOREGROUND, ORPHAN};
@@ -131,7 +136,7 @@ impl Registry {
         if target.served.is_namespaced() && target.namespace.is_empty() {
             return Err(Status::bad_request("Namespace parameter required."));
         }
-        let run = Run::dry_if(options.is_dry_run());
+        let mode = WriteMode::dry_run_if(options.is_dry_run());
         let mut marked: Option<Arc<Entry>> = None;
         let deletion = loop {
             let (named, found) = self.find_in_place(&named).await?;
@@ -163,7 +168,7 @@ impl Registry {
                     attempt
                 }
             };
-            match self.commit_step(&named, &old, step, run, attempt).await? {
+            match self.commit_step(&named, &old, step, mode, attempt).await? {
                 StepOutcome::Done(deletion) => break deletion,
                 StepOutcome::MarkedOnly(entry) => marked = Some(entry),
                 StepOutcome::Conflict => {}
@@ -195,18 +200,18 @@ impl Registry {
         target: &Target<'_>,
         old: &Old,
         step: Step,
-        run: Run,
+        mode: WriteMode,
         mut admitted: Admitted,
     ) -> Result<StepOutcome, Status> {
         let outcome = match step {
             Step::Mark(object) => {
                 let hook = self.config().hooks.of(&target.served.group, &target.served.resource);
-                let hook = hook.filter(|_| run == Run::Real);
+                let hook = hook.filter(|_| mode == WriteMode::Persist);
                 let work = hook.and_then(|hook| hook.after_commit(old.entry.name(), ""));
                 work.into_iter().for_each(|work| admitted.after_commit(work));
                 return Ok(
                     match self
-                        .replace(target, old, object, run, Oversize::DropManagedFields, admitted)
+                        .replace(target, old, object, mode, Oversize::DropManagedFields, admitted)
                         .await?
                     {
                         Outcome::Done(content) => StepOutcome::Done(Deletion::Terminating(content)),
@@ -217,9 +222,9 @@ impl Registry {
             Step::MarkThenRemove(object) => {
                 // The mark and the removal are one delete: plugins are asked once for both.
                 let mark = admitted.for_attempt();
-                match self.replace(target, old, object, run, Oversize::DropManagedFields, mark).await? {
-                    Outcome::Done(Content::Entry(marked)) if run == Run::Real => {
-                        match self.remove(target, &marked, run, admitted).await? {
+                match self.replace(target, old, object, mode, Oversize::DropManagedFields, mark).await? {
+                    Outcome::Done(Content::Entry(marked)) if mode == WriteMode::Persist => {
+                        match self.remove(target, &marked, mode, admitted).await? {
                             Outcome::Conflict(_) => return Ok(StepOutcome::MarkedOnly(marked)),
                             done => done,
                         }
@@ -227,10 +232,10 @@ impl Registry {
                     other => other,
                 }
             }
-            Step::Remove(object) if run == Run::Dry && object != old.object => {
+            Step::Remove(object) if mode == WriteMode::DryRun && object != old.object => {
                 Outcome::Done(Content::Tree(object))
             }
-            Step::Remove(_) => self.remove(target, &old.entry, run, admitted).await?,
+            Step::Remove(_) => self.remove(target, &old.entry, mode, admitted).await?,
         };
         Ok(match outcome {
             Outcome::Done(content) => StepOutcome::Done(Deletion::Removed(content)),
@@ -417,8 +422,8 @@ fn mark_graceful(target: &Target<'_>, object: &mut Map, requested: Option<i64>) 
         };
     }
     let Some(seconds) = kind.strategy.grace(object, requested) else { return Graceful::No };
-    let until = after(Time::now(), seconds);
-    object_meta::set(object, "deletionTimestamp", until.text());
+    let deadline = after(Time::now(), seconds);
+    object_meta::set(object, "deletionTimestamp", deadline.text());
     object_meta::set(object, "deletionGracePeriodSeconds", seconds);
     bump_generation(object);
     Graceful::Marked(seconds)
@@ -431,15 +436,15 @@ fn after(time: Time, seconds: i64) -> Time {
 /// Shortens the grace period of a marked object.
 fn shorten(object: &mut Map, period: i64, wanted: i64) -> Graceful {
     let set: Time = object_meta::text(object, "deletionTimestamp").parse().unwrap_or(Time::ZERO);
-    let (mut until, mut seconds) = (after(set, wanted - period), wanted);
+    let (mut deadline, mut seconds) = (after(set, wanted - period), wanted);
     let now = Time::now();
-    if until < now {
-        until = now;
+    if deadline < now {
+        deadline = now;
         if wanted != 0 {
             seconds = 1;
         }
     }
-    object_meta::set(object, "deletionTimestamp", until.text());
+    object_meta::set(object, "deletionTimestamp", deadline.text());
     object_meta::set(object, "deletionGracePeriodSeconds", seconds);
     Graceful::Marked(seconds)
 }

@@ -5,7 +5,7 @@
 //! removes it. Without a readable state there is nothing for admission, finalizers, a grace period or hooks:
 //! the bytes are removed.
 
-use crate::commit::Run;
+use crate::commit::WriteMode;
 use crate::content::{Answer, Content};
 use crate::delete::status_of_success;
 use crate::error::status;
@@ -54,7 +54,7 @@ impl Registry {
                 },
             };
             was_there = true;
-            log::warn!(key = target.key(Run::Real).as_str(), revision = revision.0; "an object that cannot be read is deleted");
+            log::warn!(key = target.key(WriteMode::Persist).as_str(), revision = revision.0; "an object that cannot be read is deleted");
             let request = WriteRequest::delete(target, options);
             let admitted =
                 Chain::default().validate(&request.attributes(Operation::Delete, None), None).await?;

@@ -10,7 +10,7 @@
 //! 3. The pod gets the condition `DisruptionTarget`, and is deleted with the options of the eviction.
 
 use crate::bind::success;
-use crate::commit::{Outcome, Oversize, Run};
+use crate::commit::{Outcome, Oversize, WriteMode};
 use crate::convert::{map, map_mut};
 use crate::delete::check_preconditions;
 use crate::delete_unreadable::OPTION;
@@ -118,7 +118,8 @@ impl Registry {
             let mut pod = old.object.clone();
             set_disruption_target(map_mut(&mut pod)?);
             let attempt = admitted.for_attempt();
-            let marked = self.replace(target, &old, pod, Run::Real, Oversize::DropManagedFields, attempt);
+            let marked =
+                self.replace(target, &old, pod, WriteMode::Persist, Oversize::DropManagedFields, attempt);
             if let Outcome::Done(content) = marked.await? {
                 if let (Some(version), Content::Entry(entry)) = (&mut options.resource_version, content) {
                     *version = entry.mod_revision().0.to_string();

@@ -1,6 +1,6 @@
 //! The checks of a write before validation: name, uid and resource version.
 
-use crate::commit::Run;
+use crate::commit::WriteMode;
 use crate::error::{parse_number, unknown_reason_500};
 use crate::write::MODIFIED;
 use crate::{Target, object_meta};
@@ -39,7 +39,12 @@ pub(crate) fn check_name(object: &Map, target: &Target<'_>) -> Result<(), Status
 }
 
 /// Refuses a uid that is not that of the object.
-pub(crate) fn check_uid(target: &Target<'_>, new: &Map, old: Option<&Map>, run: Run) -> Result<(), Status> {
+pub(crate) fn check_uid(
+    target: &Target<'_>,
+    new: &Map,
+    old: Option<&Map>,
+    mode: WriteMode,
+) -> Result<(), Status> {
     let expected = object_meta::text(new, "uid");
     let found = old.map(|old| object_meta::text(old, "uid")).unwrap_or_default();
     if expected.is_empty() || expected == found {
@@ -48,7 +53,7 @@ pub(crate) fn check_uid(target: &Target<'_>, new: &Map, old: Option<&Map>, run: 
     Err(target.conflict(&format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {expected}, UID in object meta: {found}",
-        target.key(run)
+        target.key(mode)
     )))
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn prepare_create(target: &Target<'_>, object: &mut Map) {
 /// preparation.
 pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
     let served = target.served;
-    keep_metadata(new, old, &["generation"]);
+    keep_metadata_fields(new, old, &["generation"]);
     let part = target.part();
     with_context(target, |context| served.prepare_update(part, new, old, context));
     let counted = matches!(served.generation, Generation::Counted | Generation::CountedLater);
@@ -80,14 +80,14 @@ pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
         object_meta::set(new, "generation", generation + 1);
     }
     if object_meta::text(new, "uid").is_empty() {
-        keep_metadata(new, old, &["uid"]);
+        keep_metadata_fields(new, old, &["uid"]);
     }
-    keep_metadata(new, old, &["creationTimestamp"]);
+    keep_metadata_fields(new, old, &["creationTimestamp"]);
     if object_meta::is_deleting(old) {
-        keep_metadata(new, old, &["deletionTimestamp"]);
+        keep_metadata_fields(new, old, &["deletionTimestamp"]);
     }
     if object_meta::number(new, "deletionGracePeriodSeconds").is_none() {
-        keep_metadata(new, old, &["deletionGracePeriodSeconds"]);
+        keep_metadata_fields(new, old, &["deletionGracePeriodSeconds"]);
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn with_context<T>(target: &Target<'_>, hook: impl FnOnce(&Context<'_
     hook(&Context { now: &now, caller })
 }
 
-fn keep_metadata(new: &mut Map, old: &Map, keys: &[&'static str]) {
+fn keep_metadata_fields(new: &mut Map, old: &Map, keys: &[&'static str]) {
     let Some(metadata) = object_meta::metadata_mut(new) else { return };
     for key in keys {
         match object_meta::metadata(old).and_then(|old| old.get(key)) {

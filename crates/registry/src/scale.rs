@@ -1,6 +1,6 @@
 //! The subresource `scale`: the desired and the current number of replicas.
 
-use crate::commit::Run;
+use crate::commit::WriteMode;
 use crate::convert::map;
 use crate::error::{revision, unknown_reason_500};
 use crate::preconditions::check_uid;
@@ -80,7 +80,7 @@ pub(crate) fn apply(
     object: &mut Map,
     paths: &ScalePaths,
     target: &Target<'_>,
-    run: Run,
+    mode: WriteMode,
 ) -> Result<(), Status> {
     let wanted = number(scale);
     if paths.are_open && wanted == UNSET {
@@ -88,7 +88,7 @@ pub(crate) fn apply(
         let why = format!("the spec replicas field {} cannot be empty", Quoted(&path));
         return Err(Status::bad_request(why));
     }
-    check_uid(target, scale, Some(object), run)?;
+    check_uid(target, scale, Some(object), mode)?;
     let version = object_meta::text(scale, "resourceVersion");
     let there = object_meta::text(object, "resourceVersion");
     if !version.is_empty() && (revision(version).is_err() || version != there) {

@@ -14,8 +14,8 @@
 //! not stop deletes, the garbage collector or the end of a namespace.
 //!
 //! The bytes of a custom resource are served as they are if they are what its schema makes of them. A
-//! definition that changed can have added defaults, or taken fields away, and they are found out object by
-//! object: see [`Fit`].
+//! definition that changed can have added defaults, or taken fields away. Whether that changes an object is
+//! determined for each object when it is read: see [`Fit`].
 
 use crate::catalog::{Served, head};
 use crate::convert::{Conversion, one, set_kind};
@@ -108,7 +108,7 @@ impl ReadableVersion {
         }
         let is_completed = schema::default(&self.ty, &mut value) == Defaulted::Changed;
         let is_whole = decoded.strict.is_empty() && !decoded.pruned && !is_completed;
-        entry.note_fit(self.ty.schema_number(), if is_whole { Fit::AsIs } else { Fit::Otherwise });
+        entry.note_fit(self.ty.schema_number(), if is_whole { Fit::AsIs } else { Fit::Reencoded });
         value
     }
 
@@ -258,8 +258,11 @@ impl Stored {
         Some(object)
     }
 
-    /// The tree of a stored object: in the working version, or, if that needs a conversion webhook, as it is
-    /// stored.
+    /// The tree of a stored object in the working version, without waiting.
+    ///
+    /// A conversion that calls a webhook is skipped: `kind` and `apiVersion` are set to the working version
+    /// and fields that its schema does not have are pruned, but no field is converted. A caller that shows
+    /// objects of a kind for which [`Served::read_waits`] is true uses [`Served::read`] instead.
     pub fn decode_now(&self, entry: &Entry) -> Result<Value, Status> {
         let mut object = self.decode_or_refuse(entry)?;
         let Some(version) = self.version_if_not_working(entry) else { return Ok(object) };

@@ -1,7 +1,7 @@
 //! The target of a verb: a served kind and the name of an object, with the proof of authorization.
 
 use crate::catalog::{Catalog, Served};
-use crate::commit::Run;
+use crate::commit::WriteMode;
 use crate::damaged::Damaged;
 use crate::stored::{InPlace, Stored};
 use auth::{Attributes, Authorized};
@@ -11,19 +11,20 @@ use schema::{Ref, Status, Type};
 use std::sync::Arc;
 
 /// The kind, subresource, namespace and name that a verb is called for. They are taken from the proof of
-/// authorization, so a verb cannot be called for anything that was not authorized.
+/// authorization, and other crates cannot set them, so a verb cannot be called for anything that was not
+/// authorized.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
     pub(crate) proof: &'a Authorized,
     pub(crate) catalog: &'a Catalog,
     /// The kind.
-    pub served: &'a Arc<Served>,
+    pub(crate) served: &'a Arc<Served>,
     /// The subresource.
-    pub subresource: Option<&'a Subresource>,
+    pub(crate) subresource: Option<&'a Subresource>,
     /// The namespace; empty for all namespaces, and for kinds without namespaces.
-    pub namespace: &'a str,
+    pub(crate) namespace: &'a str,
     /// The name; empty for a collection.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
 }
 
 impl<'a> Target<'a> {
@@ -64,6 +65,28 @@ impl<'a> Target<'a> {
             name => Some(served.subresource(name).ok_or_else(Status::unknown_resource)?),
         };
         Self::new(proof, catalog, served, subresource)
+    }
+
+    /// The kind.
+    pub fn served(&self) -> &'a Arc<Served> {
+        self.served
+    }
+
+    /// The subresource; `None` for the object itself.
+    pub fn subresource(&self) -> Option<&'a Subresource> {
+        self.subresource
+    }
+
+    /// The name of the object; empty for a collection.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// The collection that the object belongs to. A create through the path of an object, which custom kinds
+    /// allow, takes the name from the body.
+    #[must_use]
+    pub fn collection(self) -> Self {
+        Self { name: "", ..self }
     }
 
     /// The type of the objects in another version, such as `v1`, if they are served in it.
@@ -154,7 +177,7 @@ impl<'a> Target<'a> {
 
     /// 500 for an object whose stored bytes cannot be read.
     pub(crate) fn unreadable(&self, unreadable: &Damaged) -> Status {
-        unreadable.status(&self.key(Run::Dry))
+        unreadable.status(&self.key(WriteMode::DryRun))
     }
 
     /// 409 for the object.
@@ -164,10 +187,10 @@ impl<'a> Target<'a> {
 
     /// The object's key in the store of the reference, as its messages show it. In a dry run, and for an
     /// object that cannot be read, the reference leaves out `/registry`.
-    pub(crate) fn key(&self, run: Run) -> String {
+    pub(crate) fn key(&self, mode: WriteMode) -> String {
         let namespace =
             if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
-        let root = if run == Run::Dry { "" } else { "/registry" };
+        let root = if mode == WriteMode::DryRun { "" } else { "/registry" };
         format!("{root}/{}/{namespace}{}", self.served.key_prefix, self.name)
     }
 }

@@ -24,7 +24,7 @@
 //! that exists is not retried; with `generateName` eight names are tried, from the end of step 7 on. A
 //! binding and a delete have fewer steps: see `bind` and `delete`.
 
-use crate::commit::{self, Outcome, Oversize, Run};
+use crate::commit::{self, Outcome, Oversize, WriteMode};
 use crate::convert::{map, map_mut};
 use crate::damaged::Damaged;
 use crate::error::{status, unknown_reason_500};
@@ -74,7 +74,7 @@ pub(crate) struct Write<'a> {
     registry: &'a Registry,
     target: &'a Target<'a>,
     options: &'a WriteOptions,
-    run: Run,
+    mode: WriteMode,
     body: Body<'a>,
     /// The name in the request; empty if the name is generated, which only the object has then.
     name: String,
@@ -200,8 +200,8 @@ impl<'a> Write<'a> {
             Some(Action::Scale(paths)) => Some(ScaleManager::new(target, paths, scale::ty()?, options)),
             _ => None,
         };
-        let run = Run::dry_if(options.dry_run);
-        Ok(Self { registry, target, options, run, body, name, scale, replaces_damaged: None })
+        let mode = WriteMode::dry_run_if(options.dry_run);
+        Ok(Self { registry, target, options, mode, body, name, scale, replaces_damaged: None })
     }
 
     /// Steps 2 to 14.
@@ -290,7 +290,7 @@ impl<'a> Write<'a> {
         match (&self.body, &self.scale) {
             (Body::Whole(object), None) if self.replaces_damaged.is_none() => {
                 let old = old.map(|old| map(&old.object)).transpose()?;
-                check_uid(self.target, map(object)?, old, self.run)
+                check_uid(self.target, map(object)?, old, self.mode)
             }
             _ => Ok(()),
         }
@@ -391,7 +391,7 @@ impl<'a> Write<'a> {
         if matches!(self.body, Body::Patch(..) | Body::Apply(..)) {
             scale::check_patched_uid(self.target, scale, map(&object)?)?;
         }
-        scale::apply(scale, map_mut(&mut object)?, manager.paths, self.target, self.run)?;
+        scale::apply(scale, map_mut(&mut object)?, manager.paths, self.target, self.mode)?;
         manager.put_back(&mut object, &new);
         Ok(object)
     }
@@ -437,14 +437,14 @@ impl<'a> Write<'a> {
         if is_done(target, map(&new)?, map(&old.object)?) {
             // The write removed the last finalizer: the object is removed, and the response is the state that
             // would have been stored. The reservation is not needed.
-            let removed = self.registry.remove(target, &old.entry, self.run, admitted).await?;
+            let removed = self.registry.remove(target, &old.entry, self.mode, admitted).await?;
             return Ok(match removed {
                 Outcome::Done(_) => Outcome::Done(Content::Tree(new)),
                 conflict => conflict,
             });
         }
         self.settle_with(&mut admitted, reserved.take(), &attributes);
-        self.registry.replace(target, old, new, self.run, self.oversize(), admitted).await
+        self.registry.replace(target, old, new, self.mode, self.oversize(), admitted).await
     }
 
     /// Steps 9 to 14 for a new object.
@@ -505,7 +505,7 @@ impl<'a> Write<'a> {
         let attributes = Attributes { name: &name, ..*attributes };
         let mut admitted = self.admit(&attributes, &new).await?;
         self.settle_with(&mut admitted, reserved.take(), &attributes);
-        if self.run == Run::Real {
+        if self.mode == WriteMode::Persist {
             take_version(map_mut(&mut new)?)?;
         }
         self.commit_new(new, admitted).await
@@ -555,16 +555,16 @@ impl<'a> Write<'a> {
     async fn commit_new(&self, mut new: Value, admitted: Admitted) -> Result<Outcome, Status> {
         let target = self.target;
         let stored = target.stored()?;
-        let bytes = match self.run {
-            Run::Real => commit::encode(stored, &mut new, self.oversize()).await?,
-            Run::Dry => Bytes::new(),
+        let bytes = match self.mode {
+            WriteMode::Persist => commit::encode(stored, &mut new, self.oversize()).await?,
+            WriteMode::DryRun => Bytes::new(),
         };
         let object = map(&new)?;
         let (namespace, name) = (object_meta::text(object, "namespace"), object_meta::text(object, "name"));
-        if self.run == Run::Dry && self.replaces_damaged.is_some() {
+        if self.mode == WriteMode::DryRun && self.replaces_damaged.is_some() {
             return Ok(Outcome::Done(Content::Tree(new)));
         }
-        if self.run == Run::Dry {
+        if self.mode == WriteMode::DryRun {
             return match stored.resource.get(namespace, name, Freshness::MostRecent).await {
                 Ok(Some(entry)) => Ok(Outcome::Conflict(already_exists(target, object, entry.is_deleting()))),
                 Ok(None) | Err(cache::Error::Corrupt(_)) => Ok(Outcome::Done(Content::Tree(new))),

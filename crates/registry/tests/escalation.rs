@@ -95,7 +95,7 @@ impl Fixture {
         let proof = authorizer.authorize(caller, auth::Attributes::new(verb, target)).await.unwrap();
         let catalog = self.registry.catalog();
         let target = Target::find(&proof, &catalog).unwrap();
-        let tree = || json::decode(&target.served.ty, text.as_bytes(), &Limits::REQUEST).unwrap().value;
+        let tree = || json::decode(&target.served().ty, text.as_bytes(), &Limits::REQUEST).unwrap().value;
         let options = WriteOptions::default();
         let outcome = match verb {
             "create" => self.registry.create(&target, tree(), &options).await,

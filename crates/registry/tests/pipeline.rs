@@ -205,9 +205,9 @@ impl Api {
         let catalog = self.registry.catalog();
         let target = Target::find(&proof, &catalog).unwrap();
         let tree = |text: &str| {
-            let ty = match target.subresource.map(|subresource| &subresource.body) {
+            let ty = match target.subresource().map(|subresource| &subresource.body) {
                 Some(kinds::SubresourceBody::Kind(ty)) => schema::Ref::Static(ty()),
-                _ => target.served.ty.clone(),
+                _ => target.served().ty.clone(),
             };
             json::decode(&ty, text.as_bytes(), &Limits::REQUEST).unwrap().value
         };
@@ -741,8 +741,10 @@ async fn namespace_uid_precondition_has_its_own_words() {
 
 #[tokio::test]
 async fn admission_sees_the_names_of_objects_that_are_not_stored() {
-    let binding = r#"{"kind":"Binding","apiVersion":"v1","metadata":{"name":"a"},"target":{"kind":"Node","name":"n"}}"#;
-    let review = r#"{"metadata":{"name":"r"},"spec":{"user":"u","nonResourceAttributes":{"path":"/","verb":"get"}}}"#;
+    let binding =
+        r#"{"kind":"Binding","apiVersion":"v1","metadata":{"name":"a"},"target":{"kind":"Node","name":"n"}}"#;
+    let review =
+        r#"{"metadata":{"name":"r"},"spec":{"user":"u","nonResourceAttributes":{"path":"/","verb":"get"}}}"#;
     for (address, text, name) in [
         (Address::core("bindings", "default"), binding, "a"),
         (Address::v1("authorization.k8s.io", "subjectaccessreviews", ""), review, "r"),

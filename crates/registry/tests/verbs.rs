@@ -71,7 +71,7 @@ impl Api {
         let target = Target::find(&proof, &catalog).unwrap();
         let ty = match place.subresource {
             "scale" => schema::builtin::by_kind("autoscaling", "v1", "Scale").unwrap().into(),
-            _ => target.served.ty.clone(),
+            _ => target.served().ty.clone(),
         };
         json::decode(ty, text.as_bytes(), &Limits::REQUEST).unwrap().value
     }

@@ -28,7 +28,7 @@ use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
 use crate::request::RequestContext;
 use crate::sending::{StreamExecutor, Tracked};
-use crate::takeover::{Slot, Takeover};
+use crate::takeover::{Takeover, TakeoverSlot};
 use crate::unsent::Unsent;
 use crate::{Error, Lifecycle, Limits, Peer, Phase, Request, RequestBody, date, http1};
 
@@ -101,7 +101,7 @@ async fn serve_http<H: Handler>(
         ..Peer::plain(address)
     });
     link.connected(&peer);
-    let slot = Arc::new(Slot::default());
+    let slot = Arc::new(TakeoverSlot::default());
     let service = service_fn({
         let shared = Arc::clone(shared);
         let link = Arc::clone(link);

@@ -228,7 +228,7 @@ enum Need {
 /// The state of a connection.
 pub(crate) struct Link {
     network: IpAddr,
-    /// When it was accepted.
+    /// When the connection was accepted.
     accepted: Instant,
     /// Since when the socket accepts no data: the peer does not read.
     pub(crate) blocked: Stamp,
@@ -300,7 +300,7 @@ impl Link {
         self.taken_over.load(Ordering::Acquire) || self.sending().iter().any(|sending| sending.may_pause())
     }
 
-    /// Whether there was a request.
+    /// Whether the connection has had a request.
     pub(crate) fn any_request(&self) -> bool {
         self.any_request.load(Ordering::Acquire)
     }

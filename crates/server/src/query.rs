@@ -16,7 +16,7 @@ pub struct Pair<'a> {
     pub name: Cow<'a, str>,
     /// The text after it; empty if there is none.
     pub value: Cow<'a, str>,
-    /// Whether there is no `=`.
+    /// Whether the parameter has no `=`.
     pub is_bare: bool,
 }
 

@@ -11,12 +11,12 @@ use hyper_util::rt::TokioIo;
 /// The connection of a client after the response 101.
 pub(crate) type Taken = TokioIo<Upgraded>;
 
-type Run = Box<dyn FnOnce(Taken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+type TakeoverFn = Box<dyn FnOnce(Taken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// An extension of the response 101: the function that uses the connection afterwards. It runs in the task of
 /// the connection, and ends when the connection is closed for another or when the server stops.
 #[derive(Clone)]
-pub(crate) struct Takeover(Arc<Mutex<Option<Run>>>);
+pub(crate) struct Takeover(Arc<Mutex<Option<TakeoverFn>>>);
 
 impl fmt::Debug for Takeover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,20 +28,20 @@ impl Takeover {
     pub(crate) fn new<F: Future<Output = ()> + Send + 'static>(
         run: impl FnOnce(Taken) -> F + Send + 'static,
     ) -> Self {
-        let run: Run = Box::new(|taken| Box::pin(run(taken)));
+        let run: TakeoverFn = Box::new(|taken| Box::pin(run(taken)));
         Self(Arc::new(Mutex::new(Some(run))))
     }
 
-    fn take(&self) -> Option<Run> {
+    fn take(&self) -> Option<TakeoverFn> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 /// Holds the takeover of a connection until HTTP has ended on it.
 #[derive(Debug, Default)]
-pub(crate) struct Slot(Mutex<Option<(OnUpgrade, Takeover)>>);
+pub(crate) struct TakeoverSlot(Mutex<Option<(OnUpgrade, Takeover)>>);
 
-impl Slot {
+impl TakeoverSlot {
     /// Stores the takeover of a response 101.
     pub(crate) fn put(&self, upgrade: OnUpgrade, takeover: Takeover) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, takeover));

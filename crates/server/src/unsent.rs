@@ -167,7 +167,7 @@ impl Payer {
             return Ok(None);
         }
         let wait = self.unsent.wait;
-        let until = Instant::now() + time().map_or(wait, |time| time.min(wait));
+        let deadline = Instant::now() + time().map_or(wait, |time| time.min(wait));
         let holder = self.holder();
         loop {
             // Registers for notifications before the check, so that no release is missed.
@@ -175,7 +175,7 @@ impl Payer {
             released.as_mut().enable();
             match self.unsent.admit_now(&holder) {
                 Ok(expected) => return Ok(expected),
-                Err(over) => timeout_at(until, released).await.map_err(|_| over)?,
+                Err(over) => timeout_at(deadline, released).await.map_err(|_| over)?,
             }
         }
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::Known;
+use admission::Lister;
 use cache::Resource;
 use cache::watch::{self, Start, WatchOptions};
 use kinds::metadata;
@@ -72,7 +72,7 @@ const PRIORITIES: &[Priority] = &[
 /// All API services.
 pub(super) struct ApiServices {
     client: Client,
-    known: Known<Registration>,
+    known: Lister<Registration>,
     /// What `known` follows.
     resource: Arc<Resource>,
     services: Arc<Resource>,
@@ -122,7 +122,7 @@ impl ApiServices {
         let resource = find(&format!("{}.{}", API_SERVICES.resource, API_SERVICES.group))?;
         Some(Self {
             client: Client::of_startup(registry.clone(), super::MANAGER),
-            known: Known::new(resource.clone(), APIService::schema(), |object| {
+            known: Lister::new(resource.clone(), APIService::schema(), |object| {
                 Some(Registration::read(object))
             }),
             resource,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::Known;
+use admission::Lister;
 use cache::Resource;
 use cache::watch::{self, Start, WatchOptions};
 use object::Map;
@@ -29,7 +29,7 @@ const AT_ONCE: usize = 64;
 /// All flow schemas.
 pub(super) struct FlowSchemas {
     client: Client,
-    schemas: Known<Schema>,
+    schemas: Lister<Schema>,
     /// What `schemas` follows.
     resource: Arc<Resource>,
     levels: Arc<Resource>,
@@ -51,7 +51,8 @@ impl FlowSchemas {
         };
         let (resource, levels) = (find(SCHEMAS)?, find(LEVELS)?);
         let client = Client::of_startup(registry.clone(), MANAGER);
-        let schemas = Known::new(resource.clone(), FlowSchema::schema(), |object| Some(Schema::read(object)));
+        let schemas =
+            Lister::new(resource.clone(), FlowSchema::schema(), |object| Some(Schema::read(object)));
         Some(Self { client, schemas, resource, levels })
     }
 

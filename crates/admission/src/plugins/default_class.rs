@@ -1,6 +1,6 @@
 //! The class that objects get which name none: the newest that is marked as the default.
 
-use crate::{Known, plugins::Parts};
+use crate::{Lister, plugins::Parts};
 use object::{Map, Text, Value};
 use schema::Type;
 use schema::view::View;
@@ -8,7 +8,7 @@ use schema::views::meta::v1::ObjectMeta;
 use std::cmp::Reverse;
 
 /// The classes that are marked.
-pub(super) struct DefaultClasses(Known<Class>);
+pub(super) struct DefaultClasses(Lister<Class>);
 
 /// A class that is marked.
 pub(super) struct Class {
@@ -24,7 +24,7 @@ impl DefaultClasses {
         ty: &'static Type,
         read: fn(&Map) -> Option<Class>,
     ) -> Result<Self, String> {
-        Ok(Self(Known::new(parts.resource(prefix)?, ty, read)))
+        Ok(Self(Lister::new(parts.resource(prefix)?, ty, read)))
     }
 
     /// The name of the default: of several, that of the newest, then that of the first by name.

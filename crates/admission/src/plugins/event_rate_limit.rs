@@ -63,7 +63,7 @@ impl Enforcer {
         }
     }
 
-    /// What events are counted by.
+    /// The key of the bucket that an event is counted in.
     fn key(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> String {
         match self.ty.as_str() {
             "Namespace" => attributes.namespace.to_owned(),

@@ -39,7 +39,7 @@ struct Answer {
     reason: String,
 }
 
-/// What the file says.
+/// The configuration file of the plugin.
 #[derive(Debug, PartialEq)]
 struct Configuration {
     kubeconfig: String,

@@ -6,7 +6,7 @@ mod range;
 mod tests;
 
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Immediate, Known, Operation};
+use crate::{Attributes, Immediate, Lister, Operation};
 use object::Value;
 use range::Range;
 use schema::Status;
@@ -16,7 +16,7 @@ use schema::views::meta::v1::ObjectMeta;
 
 /// The plugin.
 pub struct LimitRanger {
-    ranges: Known<Range>,
+    ranges: Lister<Range>,
     pod_level_resources: bool,
 }
 
@@ -25,13 +25,13 @@ impl Builtin for LimitRanger {
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
         let read = |range: &object::Map| Some(Range::of(LimitRange::of(range)));
-        let ranges = Known::new(parts.resource("limitranges")?, LimitRange::schema(), read);
+        let ranges = Lister::new(parts.resource("limitranges")?, LimitRange::schema(), read);
         Ok(Self { ranges, pod_level_resources: parts.settings.gates.pod_level_resources })
     }
 }
 
-/// Whether limit ranges have a say: the resources of a pod change when it is made and when it is resized.
-/// What is being deleted is left alone.
+/// Whether limit ranges apply to a write: the resources of a pod are set when it is created and when it is
+/// resized. Objects that are being deleted are not checked.
 fn concerns(attributes: &Attributes<'_>) -> bool {
     let is_update = attributes.operation == Operation::Update;
     let is_limited = match attributes.subresource {

@@ -2,7 +2,7 @@
 
 use super::storage::class;
 use super::{Builtin, Parts};
-use crate::{Attributes, Immediate, Known, Operation};
+use crate::{Attributes, Immediate, Lister, Operation};
 use object::Value;
 use object::quantity::Quantity;
 use schema::Status;
@@ -13,7 +13,7 @@ use schema::views::storage::v1::StorageClass;
 /// The plugin.
 pub struct PersistentVolumeClaimResize {
     /// Whether each class allows it.
-    classes: Known<bool>,
+    classes: Lister<bool>,
 }
 
 impl PersistentVolumeClaimResize {
@@ -49,7 +49,7 @@ impl Builtin for PersistentVolumeClaimResize {
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
         let classes = parts.resource("storageclasses.storage.k8s.io")?;
         let read = |class: &object::Map| Some(StorageClass::of(class).allow_volume_expansion() == Some(true));
-        Ok(Self { classes: Known::new(classes, StorageClass::schema(), read) })
+        Ok(Self { classes: Lister::new(classes, StorageClass::schema(), read) })
     }
 }
 

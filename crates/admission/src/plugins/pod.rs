@@ -31,7 +31,7 @@ pub(super) fn push(map: &mut Map, key: &'static str, value: impl Into<Value>) {
     }
 }
 
-/// Whether it is a mirror pod.
+/// Whether a pod is a mirror pod.
 pub(super) fn is_mirror(pod: Pod<'_>) -> bool {
     pod.metadata().annotations().get(MIRROR).is_some()
 }

@@ -5,7 +5,7 @@
 
 use super::errors::without_reason;
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Immediate, Known, Operation};
+use crate::{Attributes, Immediate, Lister, Operation};
 use object::field::{Error, Path};
 use object::{Key, Map, Text, Value, name};
 use schema::view::View as _;
@@ -28,7 +28,7 @@ type Selector = Result<BTreeMap<Text, Text>, String>;
 /// The plugin.
 pub struct PodNodeSelector {
     /// The annotations of namespaces; `None` for those without.
-    namespaces: Known<Option<Selector>>,
+    namespaces: Lister<Option<Selector>>,
     cluster_default: Selector,
     allowed: HashMap<String, Selector>,
 }
@@ -46,7 +46,7 @@ impl Builtin for PodNodeSelector {
         let allowed: HashMap<_, _> =
             selectors.map(|(key, text)| (key.as_str().to_owned(), parse(text))).collect();
         Ok(Self {
-            namespaces: Known::new(parts.resource("namespaces")?, Namespace::schema(), read),
+            namespaces: Lister::new(parts.resource("namespaces")?, Namespace::schema(), read),
             cluster_default: allowed.get(CLUSTER_DEFAULT).cloned().unwrap_or_else(|| Ok(BTreeMap::new())),
             allowed,
         })

@@ -109,8 +109,8 @@ impl PodSecurity {
         ))
     }
 
-    /// What the pods of a namespace would violate. One pod of each controller is looked at first, then the
-    /// others.
+    /// The warnings about pods of a namespace that would violate a level. One pod of each controller is
+    /// checked first, then the others.
     async fn check_pods(&self, namespace: &str, enforce: LevelVersion) -> Vec<String> {
         let deadline = Instant::now() + LONGEST;
         let query = Query::new(Freshness::Any, Filter::namespace(namespace));

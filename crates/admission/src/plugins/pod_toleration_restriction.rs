@@ -4,7 +4,7 @@
 use super::errors::without_reason;
 use super::tolerations::{self, Cover, Toleration};
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Immediate, Known, Operation};
+use crate::{Attributes, Immediate, Lister, Operation};
 use object::field::{Aggregate, Error, List, Path};
 use object::{Key, Map, Value, name};
 use schema::view::{Items, View as _};
@@ -27,7 +27,7 @@ const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
 
 /// The plugin.
 pub struct PodTolerationRestriction {
-    namespaces: Known<OfNamespace>,
+    namespaces: Lister<OfNamespace>,
     defaults: Vec<Value>,
     allowed: Vec<Value>,
 }
@@ -49,7 +49,7 @@ impl Builtin for PodTolerationRestriction {
             let annotated = |key: &str| annotations.get(key).map(parse);
             Some(OfNamespace { defaults: annotated(DEFAULTS), allowed: annotated(ALLOWED) })
         };
-        let namespaces = Known::new(parts.resource("namespaces")?, Namespace::schema(), read);
+        let namespaces = Lister::new(parts.resource("namespaces")?, Namespace::schema(), read);
         let Some(text) = parts.configuration else {
             return Ok(Self { namespaces, defaults: Vec::new(), allowed: Vec::new() });
         };

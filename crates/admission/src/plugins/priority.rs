@@ -2,7 +2,7 @@
 //! is the default.
 
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Immediate, Known, Operation};
+use crate::{Attributes, Immediate, Lister, Operation};
 use object::{Key, Map, Text, Value};
 use schema::Status;
 use schema::view::View as _;
@@ -15,10 +15,10 @@ const PREEMPT: &str = "PreemptLowerPriority";
 
 /// The plugin.
 pub struct Priority {
-    classes: Known<Class>,
+    classes: Lister<Class>,
 }
 
-/// What counts of a priority class.
+/// The fields of a priority class that the plugin uses.
 struct Class {
     name: Text,
     value: i64,
@@ -43,7 +43,7 @@ impl Builtin for Priority {
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
         let classes = parts.resource("priorityclasses.scheduling.k8s.io")?;
-        Ok(Self { classes: Known::new(classes, PriorityClass::schema(), Class::of) })
+        Ok(Self { classes: Lister::new(classes, PriorityClass::schema(), Class::of) })
     }
 }
 
@@ -98,7 +98,7 @@ impl Priority {
     }
 }
 
-/// What an update leaves out stays.
+/// Copies `priority` and `preemptionPolicy` from the old pod if an update leaves them out.
 fn keep(old: PodSpec<'_>, object: &mut Value) {
     let Some(spec) = pod::spec_mut(Some(object)) else { return };
     for key in ["priority", "preemptionPolicy"] {

@@ -2,7 +2,7 @@
 
 use super::errors::without_reason;
 use super::{Builtin, Parts, pod, tolerations};
-use crate::{Attributes, Immediate, Known, Operation};
+use crate::{Attributes, Immediate, Lister, Operation};
 use object::quantity::Quantity;
 use object::quote::Quoted;
 use object::{Key, Map, Value};
@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 /// The plugin.
 pub struct RuntimeClass {
-    classes: Known<Class>,
+    classes: Lister<Class>,
 }
 
-/// What counts of a runtime class.
+/// The fields of a runtime class that the plugin uses.
 struct Class {
-    /// What its pods cost beside their containers, if it says so.
+    /// The overhead of a pod of the class (`overhead.podFixed`), if the class has one.
     overhead: Option<Map>,
     scheduling: Option<Scheduling>,
 }
@@ -109,7 +109,7 @@ impl Builtin for RuntimeClass {
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
         let classes = parts.resource("runtimeclasses.node.k8s.io")?;
-        Ok(Self { classes: Known::new(classes, v1::RuntimeClass::schema(), Class::of) })
+        Ok(Self { classes: Lister::new(classes, v1::RuntimeClass::schema(), Class::of) })
     }
 }
 

@@ -8,7 +8,7 @@ mod token_volume;
 
 use super::errors::without_reason;
 use super::{Builtin, Parts, pod};
-use crate::{Attributes, Known, Operation, Plugin, Reservation};
+use crate::{Attributes, Lister, Operation, Plugin, Reservation};
 use object::{Key, Map, Text, Value};
 use schema::Status;
 use schema::view::View as _;
@@ -31,10 +31,10 @@ const PAUSE: Duration = Duration::from_millis(30);
 
 /// The plugin.
 pub struct ServiceAccount {
-    accounts: Known<Account>,
+    accounts: Lister<Account>,
 }
 
-/// What counts of a service account.
+/// The fields of a service account that the plugin uses.
 struct Account {
     name: Text,
     automount: Option<bool>,
@@ -66,7 +66,7 @@ impl Builtin for ServiceAccount {
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
         let accounts = parts.resource("serviceaccounts")?;
-        Ok(Self { accounts: Known::new(accounts, v1::ServiceAccount::schema(), Account::of) })
+        Ok(Self { accounts: Lister::new(accounts, v1::ServiceAccount::schema(), Account::of) })
     }
 }
 
@@ -109,7 +109,7 @@ impl ServiceAccount {
         check_account(attributes, object, account)
     }
 
-    /// What is validated of a pod, given its account.
+    /// Validates a pod against its service account.
     fn check<'a>(
         &'a self,
         attributes: &'a Attributes<'_>,

@@ -10,7 +10,7 @@ use schema::views::admission::v1::AdmissionReview;
 use schema::views::meta::v1 as meta;
 use std::sync::Arc;
 
-/// What a webhook is asked to do.
+/// Whether a webhook is mutating or validating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Mutating,

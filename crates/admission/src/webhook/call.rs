@@ -97,9 +97,8 @@ impl Webhooks {
         outcome
     }
 
-    /// What becomes of a request, and of others, after a webhook that was asked at `start` did not let it
-    /// pass: nothing if its failures are ignored. The log says which webhook it was, how long it took, and
-    /// why.
+    /// The error of a request that a webhook, called at `start`, has refused or failed; `Ok` if failures of
+    /// the webhook are ignored. Logs the webhook, the duration of the call and the reason.
     pub(super) fn refusal(
         &self,
         webhook: &Webhook,
@@ -183,7 +182,7 @@ async fn post(
     endpoint.review(&webhook.server.path, body, bounds, of).await
 }
 
-/// What a write is about, for the log: `pods.NAMESPACE/NAME`.
+/// The object of a write, for the log: `pods NAMESPACE/NAME`.
 fn shown(attributes: &Attributes<'_>) -> String {
     let Attributes { resource, subresource, namespace, name, .. } = attributes;
     let slash = if subresource.is_empty() { "" } else { "/" };

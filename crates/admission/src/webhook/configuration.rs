@@ -141,7 +141,7 @@ impl Webhook {
     }
 }
 
-/// What a selector picks: nothing if there is none.
+/// Compiles a label selector; an absent selector matches nothing.
 fn selector(selector: Option<LabelSelector<'_>>) -> Result<Selector, String> {
     match selector {
         None => Ok(Selector::nothing()),

@@ -6,7 +6,7 @@
 
 use super::configuration::{Configuration, MatchPolicy, Webhook};
 use super::rules;
-use crate::{Attributes, Known, Operation};
+use crate::{Attributes, Lister, Operation};
 use kinds::ResourceType;
 use object::label::{Labels, Selector};
 use object::{Map, Text, Value};
@@ -28,7 +28,7 @@ impl Matched {
 }
 
 /// The labels of namespaces.
-pub(crate) type Namespaces = Known<Vec<(Text, Text)>>;
+pub(crate) type Namespaces = Lister<Vec<(Text, Text)>>;
 
 /// Reads the labels of a namespace.
 pub(crate) fn read_labels(namespace: &Map) -> Option<Vec<(Text, Text)>> {

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 /// The plugin.
 pub struct MutatingAdmissionWebhook(Webhooks);
 
-/// What is remembered between the passes of mutating admission over a write.
+/// The webhooks that were called for a write, kept between the passes of mutating admission.
 #[derive(Debug, Default)]
 pub(crate) struct Memory(Mutex<Invoked>);
 
@@ -133,7 +133,7 @@ impl MutatingAdmissionWebhook {
     }
 }
 
-/// What a webhook did to an object.
+/// The effect of a webhook on an object.
 #[derive(Debug, PartialEq, Eq)]
 enum Effect {
     None,
@@ -146,7 +146,7 @@ fn is_empty(patch: &[u8]) -> bool {
     text.by_ref().take(5).eq(b"[]") || patch.trim_ascii() == b"null"
 }
 
-/// What a patch makes of an object.
+/// Applies the patch of a webhook to an object.
 fn apply(patch: &Patch, versioned: &Versioned, before: &Value) -> Result<Patched, Failure> {
     if patch.ty != JSON_PATCH {
         return Err(Failure::Calling(format!("unsupported patch type {}", Quoted(&patch.ty))));

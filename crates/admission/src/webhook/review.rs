@@ -66,7 +66,7 @@ impl Versioned {
         Ok(Self { group, version, ty, object, request })
     }
 
-    /// Whether this is how the write looks through a resource.
+    /// Whether this is the review of the write in the group and version of a resource.
     pub(crate) fn is_of(&self, resource: &ResourceType) -> bool {
         self.group == resource.group && self.version == resource.version
     }

@@ -39,7 +39,7 @@ enum Scope {
     Unknown,
 }
 
-/// What a rule is compared with.
+/// The properties of a write that rules are compared with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleSubject<'a> {
     pub(crate) operation: Operation,

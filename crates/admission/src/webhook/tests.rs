@@ -241,7 +241,9 @@ async fn call_that_the_timeout_of_the_request_ends_is_answered_with_504() {
     let setup = Setup::new().await;
     let plugin = setup.mutating();
     for policy in ["Fail", "Ignore"] {
-        setup.put(Role::Mutating, "a", "hangs", &format!("timeoutSeconds=5;failurePolicy=\"{policy}\"")).await;
+        setup
+            .put(Role::Mutating, "a", "hangs", &format!("timeoutSeconds=5;failurePolicy=\"{policy}\""))
+            .await;
         let deadline = Some(tokio::time::Instant::now() + Duration::from_millis(300));
         let refused = Write { deadline, ..create() }.mutate(&plugin).await.unwrap_err();
         assert_eq!((refused.code, refused.reason.as_str()), (504, "Timeout"), "{policy}");

@@ -206,12 +206,12 @@ impl Counts {
 struct Objects {
     numbers: HashMap<VertexKind, Names<Id>>,
     /// By number.
-    slots: Vec<Slot>,
+    vertices: Vec<Vertex>,
     /// Numbers that can be used again.
     free: Vec<Id>,
 }
 
-struct Slot {
+struct Vertex {
     kind: VertexKind,
     namespace: Text,
     name: Text,
@@ -227,29 +227,29 @@ impl Objects {
     /// The number of an object, which it has until it is released as often as it was held.
     fn hold(&mut self, kind: VertexKind, namespace: &str, name: &str) -> Id {
         let known = self.find(kind, namespace, name);
-        if let Some((id, slot)) = known.and_then(|id| Some((id, self.slots.get_mut(id.0 as usize)?))) {
-            slot.holders += 1;
+        if let Some((id, vertex)) = known.and_then(|id| Some((id, self.vertices.get_mut(id.0 as usize)?))) {
+            vertex.holders += 1;
             return id;
         }
-        let slot = Slot { kind, namespace: namespace.into(), name: name.into(), holders: 1 };
+        let vertex = Vertex { kind, namespace: namespace.into(), name: name.into(), holders: 1 };
         let names = self.numbers.entry(kind).or_default();
         // There is less memory than there are numbers.
-        let next = || Id(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
+        let next = || Id(u32::try_from(self.vertices.len()).unwrap_or(u32::MAX));
         let id = self.free.pop().unwrap_or_else(next);
-        names.insert_shared(&slot.namespace, &slot.name, id);
-        match self.slots.get_mut(id.0 as usize) {
-            Some(free) => *free = slot,
-            None => self.slots.push(slot),
+        names.insert_shared(&vertex.namespace, &vertex.name, id);
+        match self.vertices.get_mut(id.0 as usize) {
+            Some(free) => *free = vertex,
+            None => self.vertices.push(vertex),
         }
         id
     }
 
     fn release(&mut self, id: Id) {
-        let Some(slot) = self.slots.get_mut(id.0 as usize) else { return };
-        slot.holders -= 1;
-        if slot.holders == 0 {
-            let (namespace, name) = (std::mem::take(&mut slot.namespace), std::mem::take(&mut slot.name));
-            if let Some(names) = self.numbers.get_mut(&slot.kind) {
+        let Some(vertex) = self.vertices.get_mut(id.0 as usize) else { return };
+        vertex.holders -= 1;
+        if vertex.holders == 0 {
+            let (namespace, name) = (std::mem::take(&mut vertex.namespace), std::mem::take(&mut vertex.name));
+            if let Some(names) = self.numbers.get_mut(&vertex.kind) {
                 names.remove(&namespace, &name);
             }
             self.free.push(id);

@@ -73,7 +73,7 @@ struct State {
 struct Failure {
     why: String,
     pause: Duration,
-    until: Instant,
+    retry_at: Instant,
 }
 
 impl Provider {
@@ -135,7 +135,9 @@ impl Provider {
             }
             match (&state.question, &state.failure) {
                 (Some(question), _) => question.clone(),
-                (None, Some(failure)) if Instant::now() < failure.until => return Err(failure.why.clone()),
+                (None, Some(failure)) if Instant::now() < failure.retry_at => {
+                    return Err(failure.why.clone());
+                }
                 (None, _) => {
                     let question = Shared::spawn(self.inner.clone().ask(state.asked));
                     state.question = Some(question.clone());
@@ -216,8 +218,8 @@ impl Inner {
                 log::error!(issuer, error = why.as_str(); "the keys of an issuer of tokens cannot be used; those before stay");
                 let pause =
                     state.failure.as_ref().map_or(PAUSE, |failure| failure.pause * 2).min(LONGEST_PAUSE);
-                let until = Instant::now() + pause;
-                state.failure = Some(Failure { why: why.clone(), pause, until });
+                let retry_at = Instant::now() + pause;
+                state.failure = Some(Failure { why: why.clone(), pause, retry_at });
             }
         }
         outcome

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 pub(super) struct Roles {
     /// By namespace and name; cluster roles are in the namespace without a name.
     ids: HashMap<Text, HashMap<Text, RoleId>>,
-    slots: Vec<Slot>,
+    slots: Vec<RoleSlot>,
     unused: Vec<RoleId>,
 }
 
@@ -20,14 +20,14 @@ pub(super) struct Roles {
 pub(super) struct RoleId(usize);
 
 #[derive(Default)]
-struct Slot {
+struct RoleSlot {
     /// `None` if there is no such role.
     rules: Option<PolicyRules>,
     /// How many grants refer to it.
     grants: usize,
 }
 
-impl Slot {
+impl RoleSlot {
     fn is_unused(&self) -> bool {
         self.rules.is_none() && self.grants == 0
     }
@@ -80,11 +80,11 @@ impl Roles {
     }
 
     /// Changes the slot of a role, which gets a number before and loses it after if it is not in use.
-    fn change(&mut self, namespace: &str, name: &str, change: impl FnOnce(&mut Slot)) -> RoleId {
+    fn change(&mut self, namespace: &str, name: &str, change: impl FnOnce(&mut RoleSlot)) -> RoleId {
         let Self { ids, slots, unused } = self;
         let known = ids.get(namespace).and_then(|names| names.get(name)).copied();
         let id = known.or_else(|| unused.pop()).unwrap_or_else(|| {
-            slots.push(Slot::default());
+            slots.push(RoleSlot::default());
             RoleId(slots.len() - 1)
         });
         let Some(slot) = slots.get_mut(id.0) else { return id };

@@ -4,7 +4,7 @@ use std::time::Duration;
 fn log(revisions: &[u64]) -> Log {
     let mut log = Log::new(Revision(10));
     for &revision in revisions {
-        let change = Transition::new(Revision(revision), "a".into(), Slot::Absent, Slot::Absent);
+        let change = Transition::new(Revision(revision), "a".into(), KeyState::Absent, KeyState::Absent);
         log.push(vec![change], Instant::now());
     }
     log
@@ -32,7 +32,7 @@ fn shared(revisions: &[(u64, usize)]) -> Log {
     let mut log = Log::new(Revision(10));
     for &(revision, keys) in revisions {
         let change = |key: usize| {
-            Transition::new(Revision(revision), key.to_string().into(), Slot::Absent, Slot::Absent)
+            Transition::new(Revision(revision), key.to_string().into(), KeyState::Absent, KeyState::Absent)
         };
         log.push((0..keys).map(change).collect(), Instant::now());
     }
@@ -47,8 +47,8 @@ fn changes_that_share_a_revision_lie_in_one_piece() {
     for (revision, count) in
         [(11, 3), (12, 0), (15, 2), (20, 100), (21, 1), (29, 0), (30, 63), (31, 2), (32, 0)]
     {
-        let run = log.run(Revision(revision)).map_or(0, |run| run.places.len());
-        assert_eq!(run, count, "{revision}");
+        let range = log.range(Revision(revision)).map_or(0, |range| range.places.len());
+        assert_eq!(range, count, "{revision}");
         assert_eq!(log.get("0", Revision(revision)).is_some(), count > 0);
         assert_eq!(log.get("2", Revision(revision)).is_some(), count > 2);
     }
@@ -68,7 +68,7 @@ fn pieces_grow_with_the_log_and_end_with_large_changes() {
     let mut log = log(&[]);
     let key: Arc<str> = "a".repeat(BYTES / 3).into();
     for revision in 11..17 {
-        let change = Transition::new(Revision(revision), key.clone(), Slot::Absent, Slot::Absent);
+        let change = Transition::new(Revision(revision), key.clone(), KeyState::Absent, KeyState::Absent);
         log.push(vec![change], Instant::now());
     }
     assert_eq!(pieces(&log), [13, 16]);
@@ -122,11 +122,12 @@ fn forgetting_moves_the_start_past_the_newest_change() {
 #[test]
 fn a_reader_keeps_its_piece_after_the_log_is_trimmed() {
     let mut log = log(&[11, 20, 30, 40, 50, 60]);
-    let runs: Vec<Run> = log.runs(Revision(20)).unwrap().chain(log.run(Revision(20))).collect();
-    assert!(log.run(Revision(21)).is_none());
+    let ranges: Vec<PieceRange> = log.ranges(Revision(20)).unwrap().chain(log.range(Revision(20))).collect();
+    assert!(log.range(Revision(21)).is_none());
     drop(log.trim(None, usize::MAX));
-    assert!(log.runs(Revision(20)).is_none() && log.run(Revision(20)).is_none());
-    let read = |run: &Run| run.places.clone().map(|at| run.piece.get(at).unwrap().revision.0).collect();
-    let read: Vec<Vec<u64>> = runs.iter().map(read).collect();
+    assert!(log.ranges(Revision(20)).is_none() && log.range(Revision(20)).is_none());
+    let read =
+        |range: &PieceRange| range.places.clone().map(|at| range.piece.get(at).unwrap().revision.0).collect();
+    let read: Vec<Vec<u64>> = ranges.iter().map(read).collect();
     assert_eq!(read, [vec![30, 40], vec![50, 60], vec![20]]);
 }

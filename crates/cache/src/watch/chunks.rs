@@ -47,8 +47,8 @@ pub struct Chunk {
     pub(super) to: Revision,
 }
 
-/// What a batch that can be shared covers: the changes after `from` up to `to`, the first and the last event
-/// in it.
+/// The span of a batch whose encoding can be shared: the changes after `from` up to `to`, of which `first`
+/// and `last` are the first and the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: Revision,

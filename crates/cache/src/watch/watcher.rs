@@ -1,13 +1,13 @@
 //! The cursor of one watcher.
 
 use super::{
-    Batch, Bookmarks, Chunk, EventType, Few, Mark, Start, WatchOptions, chunks::Span,
+    Batch, Bookmarks, Chunk, EventType, InlineVec, Mark, Start, WatchOptions, chunks::Span,
     watcher_index::Subscription, watcher_set::WatcherSet,
 };
 use crate::{
     Encoding, Entry, Error,
     filter::{Scope, Selection},
-    log::{Piece, Run, Slot, Transition},
+    log::{KeyState, Piece, PieceRange, Transition},
     open,
     resource::{Era, Resource},
     tree,
@@ -16,40 +16,42 @@ use bytes::Bytes;
 use std::{future::poll_fn, mem, ops::ControlFlow, sync::Arc, time::Instant};
 use store::{Follow, Follower, Revision};
 
-/// The most items in one batch, unless more changes share a revision.
+/// The most items of a batch; more if the changes of one revision are more.
 const ITEMS: usize = 256;
-/// The most changes that are looked at for one batch.
+/// The most changes that are compared with the selection for one batch.
 const LOOKS: usize = 8192;
 /// The most pieces of the log that are taken from it at once.
 const PIECES: usize = 8;
-/// The most changes of a set that are taken from the log at once.
+/// The most revisions of a watcher set that are looked up in the log at once.
 const NOTED: usize = 64;
-/// About how many bytes the objects of a batch have that is to be shared: one chunk, which is not too large
-/// to be kept.
+/// About how many bytes of objects a batch has if its encoding is shared as a chunk. Larger chunks would not
+/// be kept.
 const SHARED: usize = 48 * 1024;
 
 /// A stream of events, pulled batch by batch. Dropping it ends the watch.
 pub struct Watcher {
     resource: Arc<Resource>,
     selection: Box<Selection>,
-    /// Whether the selection picks every object, and need not be asked.
+    /// Whether the selection matches every object, so that objects need not be compared with it.
     everything: bool,
     subscription: Subscription,
-    /// Whether the watcher gets every event of its set, so that it can share chunks.
-    is_like_others: bool,
+    /// Whether the watcher gets every event of its set, so that it shares encoded chunks with the other
+    /// watchers of the set.
+    shares_chunks: bool,
     /// Every matching event up to here was delivered.
     cursor: Revision,
-    /// Whether there was nothing to read after the cursor since the signal was reset.
-    is_through: bool,
-    /// What the last batch covers, if other watchers may share it.
-    given: Option<Span>,
+    /// Whether the watcher has read every change since the signal of its waiter was last cleared: it waits
+    /// for the signal before it reads again.
+    has_caught_up: bool,
+    /// The span of the last batch, if other watchers may share its encoding ([`Watcher::keep`]).
+    shareable: Option<Span>,
     phase: Phase,
     bookmarks: Bookmarks,
     /// The era that the cursor belongs to.
     era: Era,
 }
 
-/// What a watcher delivers.
+/// The events that a watcher delivers together.
 #[derive(Clone, Debug)]
 pub enum Delivery {
     /// Items that the caller has to encode.
@@ -59,8 +61,8 @@ pub enum Delivery {
 }
 
 enum Phase {
-    /// Waiting for the revision to start after, at first until this time without a question to the store.
-    Ahead { until: Instant },
+    /// Waiting for the revision to start after. At the deadline the store is asked for its newest revision.
+    Ahead { deadline: Instant },
     /// Delivering the initial state.
     Initial { range: tree::Range, mark: bool },
     /// Reading changes that are older than the log from the store.
@@ -104,7 +106,7 @@ impl Resource {
         let (cursor, phase) = match start {
             Start::After(revision) if self.has_reached(era.lineage, revision) => (revision, Phase::Live),
             Start::After(revision) => {
-                (revision, Phase::Ahead { until: Instant::now() + self.core().options.wait })
+                (revision, Phase::Ahead { deadline: Instant::now() + self.core().options.wait })
             }
             Start::State(_) | Start::StreamingList(_) => {
                 let view = self.view();
@@ -115,20 +117,20 @@ impl Resource {
                     // A client would take an object that is missing from the state for deleted.
                     return Err(damaged.map_or_else(|error| error, Error::Damaged));
                 }
-                let run = selection.narrow(&view, &keys);
+                let entries = selection.narrow(&view, &keys);
                 let mark = matches!(start, Start::StreamingList(_)) && bookmarks == Bookmarks::Periodic;
-                (view.revision, Phase::Initial { range: run.tree.range(run.from, run.to), mark })
+                (view.revision, Phase::Initial { range: entries.tree.range(entries.from, entries.to), mark })
             }
         };
         let mut watcher = Watcher {
             resource: self.clone(),
             everything: selection.is_everything(),
-            is_like_others: selection.is_scope_alone(),
+            shares_chunks: selection.is_scope_alone(),
             selection,
             subscription,
             cursor,
-            is_through: false,
-            given: None,
+            has_caught_up: false,
+            shareable: None,
             phase,
             bookmarks,
             era,
@@ -162,12 +164,12 @@ impl Watcher {
 
     /// Whether [`Watcher::keep`] shares the bytes of the last batch.
     pub fn can_keep(&self) -> bool {
-        self.given.is_some()
+        self.shareable.is_some()
     }
 
     /// Shares the bytes of the last batch, all of them and nothing else, with the other watchers of the set.
     pub fn keep(&mut self, encoding: Encoding, bytes: &Bytes) {
-        if let Some(span) = self.given.take() {
+        if let Some(span) = self.shareable.take() {
             let is_current = || self.resource.era() == self.era;
             let set = &self.subscription.set;
             self.resource.watcher_index().keep_chunk(set, (encoding, span), bytes, is_current);
@@ -175,9 +177,9 @@ impl Watcher {
     }
 
     async fn delivery(&mut self, encoding: Option<Encoding>) -> Result<Delivery, Error> {
-        self.given = None;
+        self.shareable = None;
         loop {
-            if mem::take(&mut self.is_through) {
+            if mem::take(&mut self.has_caught_up) {
                 let waiter = &self.subscription.waiter;
                 poll_fn(|context| waiter.poll(context)).await;
             }
@@ -188,9 +190,9 @@ impl Watcher {
                 served.clone()?;
             }
             let read = match &mut self.phase {
-                Phase::Ahead { until } => {
-                    let until = *until;
-                    self.arrive(until).await?;
+                Phase::Ahead { deadline } => {
+                    let deadline = *deadline;
+                    self.arrive(deadline).await?;
                     Read::Items { items: Batch::default(), more: true }
                 }
                 Phase::Initial { .. } => Read::Items { items: self.initial(), more: true },
@@ -200,7 +202,7 @@ impl Watcher {
                         self.check_era()?;
                         return Ok(Delivery::Chunk(chunk));
                     }
-                    None => self.read(encoding.filter(|_| self.is_like_others)),
+                    None => self.read(encoding.filter(|_| self.shares_chunks)),
                 },
             };
             // After the read: then the changes that were read are of the era of the cursor.
@@ -219,9 +221,9 @@ impl Watcher {
                     };
                 }
                 Read::Items { mut items, more: false } => {
-                    self.is_through = true;
+                    self.has_caught_up = true;
                     if self.bookmark_due() {
-                        self.given = None;
+                        self.shareable = None;
                         items.push_bookmark(self.cursor, Mark::Periodic);
                     }
                     if !items.is_empty() {
@@ -243,10 +245,10 @@ impl Watcher {
 
     /// Waits for the revision to start after. A revision that the store does not reach after a while comes
     /// from a lost lineage, and is too old.
-    async fn arrive(&mut self, until: Instant) -> Result<(), Error> {
+    async fn arrive(&mut self, deadline: Instant) -> Result<(), Error> {
         let core = self.resource.core();
         let reach = self.resource.reach(self.era.lineage, self.cursor);
-        match tokio::time::timeout_at(until.into(), reach).await {
+        match tokio::time::timeout_at(deadline.into(), reach).await {
             Ok(reached) => {
                 reached?;
                 self.phase = Phase::Live;
@@ -257,7 +259,7 @@ impl Watcher {
                 {
                     return Err(Error::TooOld { requested: self.cursor, oldest: newest });
                 }
-                self.phase = Phase::Ahead { until: Instant::now() + core.options.wait };
+                self.phase = Phase::Ahead { deadline: Instant::now() + core.options.wait };
             }
         }
         Ok(())
@@ -265,14 +267,14 @@ impl Watcher {
 
     /// The next chunk that another watcher has encoded.
     fn chunk(&mut self, encoding: Encoding) -> Option<Chunk> {
-        if !self.is_like_others {
+        if !self.shares_chunks {
             return None;
         }
         let chunk = self.subscription.set.chunk(encoding, self.cursor)?;
         self.cursor = chunk.to;
         // A change after the chunk is announced after this read, and the watcher is signaled after that.
         let announced = self.resource.announced();
-        self.is_through = announced <= chunk.to && !self.subscription.waiter.is_bookmark_due();
+        self.has_caught_up = announced <= chunk.to && !self.subscription.waiter.is_bookmark_due();
         Some(chunk)
     }
 
@@ -309,12 +311,12 @@ impl Watcher {
         items
     }
 
-    /// Reads the log; if the batch is to be shared, at most a chunk of it, and no further than to where the
-    /// next chunk begins.
+    /// Reads the next batch from the log. A batch whose encoding is to be shared is at most as large as a
+    /// chunk, and ends before the next chunk of its encoding.
     fn read(&mut self, shared: Option<Encoding>) -> Read {
         let Self { resource, selection, everything, subscription, cursor, .. } = self;
         let selection = (!*everything).then_some(&**selection);
-        let meeting = shared.and_then(|encoding| subscription.set.next_chunk(encoding, *cursor));
+        let next_chunk = shared.and_then(|encoding| subscription.set.next_chunk(encoding, *cursor));
         let mut reader = Reader {
             selection,
             items: Batch::default(),
@@ -323,7 +325,7 @@ impl Watcher {
             looks: 0,
             error: None,
             room: shared.map(|_| SHARED),
-            meeting: meeting.unwrap_or(Revision(u64::MAX)),
+            next_chunk: next_chunk.unwrap_or(Revision(u64::MAX)),
         };
         let since = subscription.set.changes().map(|changes| changes.since);
         let outcome = match since {
@@ -331,8 +333,8 @@ impl Watcher {
             Some(since) => reader.set(resource, &subscription.set, since),
         };
         let from = mem::replace(cursor, reader.cursor);
-        if self.is_like_others && outcome.is_some() {
-            self.given = reader.span.map(|[first, last]| Span { from, first, last, to: reader.cursor });
+        if self.shares_chunks && outcome.is_some() {
+            self.shareable = reader.span.map(|[first, last]| Span { from, first, last, to: reader.cursor });
         }
         if let Some(error) = reader.error {
             return Read::Failed(error);
@@ -410,7 +412,7 @@ impl Drop for Watcher {
     }
 }
 
-/// One pass over some changes.
+/// Makes one batch of changes of the log.
 struct Reader<'a> {
     /// `None` if everything matches.
     selection: Option<&'a Selection>,
@@ -421,29 +423,29 @@ struct Reader<'a> {
     looks: usize,
     /// Why the watcher cannot be notified of the next change.
     error: Option<Error>,
-    /// How many bytes of objects are still to be read, if there is a limit.
+    /// How many bytes of objects may still be added to the batch; `None` for no limit.
     room: Option<usize>,
-    /// Where the next chunk begins: the reader stops there.
-    meeting: Revision,
+    /// The revision after which the next shared chunk begins: the batch ends there.
+    next_chunk: Revision,
 }
 
-/// Enough was read, and there is more.
-struct Enough;
+/// The batch is complete, and there are more changes.
+struct BatchEnd;
 
 impl Reader<'_> {
-    /// Looks at the changes of the log up to `until`, or to the newest, and says whether there are more;
-    /// `None` if the log does not reach back to the cursor. When there are none, the cursor moves on to where
-    /// it was looked.
+    /// Reads the changes of the log up to the revision `until`, or up to the newest, and returns whether
+    /// there are more; `None` if the log does not reach back to the cursor. If there are no more, the cursor
+    /// moves to the last revision that was read.
     fn scan(&mut self, resource: &Resource, until: Option<Revision>) -> Option<bool> {
         loop {
-            let (runs, until): (Few<Run>, Revision) = resource.with_state(|view, log| {
+            let (ranges, until): (InlineVec<PieceRange>, Revision) = resource.with_state(|view, log| {
                 let newest = || view.revision.max(resource.announced());
-                let runs = log.runs(self.cursor)?.take(PIECES).collect();
-                Some((runs, until.unwrap_or_else(newest)))
+                let ranges = log.ranges(self.cursor)?.take(PIECES).collect();
+                Some((ranges, until.unwrap_or_else(newest)))
             })?;
-            match self.look(&runs, until) {
-                ControlFlow::Break(Enough) => return Some(true),
-                ControlFlow::Continue(()) if runs.len() < PIECES || self.cursor >= until => {
+            match self.look(&ranges, until) {
+                ControlFlow::Break(BatchEnd) => return Some(true),
+                ControlFlow::Continue(()) if ranges.len() < PIECES || self.cursor >= until => {
                     self.cursor = self.cursor.max(until);
                     return Some(false);
                 }
@@ -452,36 +454,36 @@ impl Reader<'_> {
         }
     }
 
-    /// Looks at changes up to `until`, which the cursor moves on to if there are later ones; breaks off
-    /// before that if enough was read.
-    fn look(&mut self, runs: &Few<Run>, until: Revision) -> ControlFlow<Enough> {
+    /// Adds the matching changes up to the revision `until` to the batch, and moves the cursor there if there
+    /// are later changes. Breaks off where the batch ends.
+    fn look(&mut self, ranges: &InlineVec<PieceRange>, until: Revision) -> ControlFlow<BatchEnd> {
         if self.selection.is_none() {
-            let changes: usize = runs.iter().map(|run| run.places.len()).sum();
+            let changes: usize = ranges.iter().map(|range| range.places.len()).sum();
             self.items.reserve((self.items.len() + changes).min(ITEMS));
         }
-        for (piece, at) in runs.iter().flat_map(|run| run.places.clone().map(|at| (&run.piece, at))) {
+        for (piece, at) in ranges.iter().flat_map(|range| range.places.clone().map(|at| (&range.piece, at))) {
             let Some(change) = piece.get(at) else { continue };
             if change.revision > until {
                 self.cursor = self.cursor.max(until);
                 break;
             }
             if change.revision > self.cursor && self.ends_before(change.revision) {
-                return ControlFlow::Break(Enough);
+                return ControlFlow::Break(BatchEnd);
             }
             if let Some(error) = cannot_notify(self.selection, change) {
                 // Earlier events are delivered before the error, unless they have the same revision.
                 if self.items.is_empty() || change.revision == self.cursor {
                     self.error = Some(error);
                 }
-                return ControlFlow::Break(Enough);
+                return ControlFlow::Break(BatchEnd);
             }
             self.take(change, piece, at);
         }
         ControlFlow::Continue(())
     }
 
-    /// Looks at the changes of a set: those from before it was made in the log, the others where it noted
-    /// them.
+    /// Reads the changes of a watcher set: changes from before the set was made by a scan of the log, later
+    /// changes by the revisions that the set has noted.
     fn set(&mut self, resource: &Resource, set: &WatcherSet, since: Revision) -> Option<bool> {
         if self.cursor < since && self.scan(resource, Some(since))? {
             return Some(true);
@@ -500,9 +502,9 @@ impl Reader<'_> {
                 self.cursor = self.cursor.max(served);
                 return Some(false);
             }
-            let runs: Option<Few<Run>> =
-                resource.with_state(|_, log| noted.iter().map(|revision| log.run(*revision)).collect());
-            if self.look(&runs?, Revision(u64::MAX)).is_break() {
+            let ranges: Option<InlineVec<PieceRange>> =
+                resource.with_state(|_, log| noted.iter().map(|revision| log.range(*revision)).collect());
+            if self.look(&ranges?, Revision(u64::MAX)).is_break() {
                 return Some(true);
             }
         }
@@ -521,14 +523,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether enough was read before the next change, which has this revision.
+    /// Whether the batch ends before the next change, which has the revision `next`.
     fn ends_before(&mut self, next: Revision) -> bool {
-        let meets = next > self.meeting && !self.items.is_empty();
-        if meets {
-            self.cursor = self.cursor.max(self.meeting);
+        let reaches_chunk = next > self.next_chunk && !self.items.is_empty();
+        if reaches_chunk {
+            self.cursor = self.cursor.max(self.next_chunk);
         }
         let is_full = self.items.len() >= ITEMS || self.looks >= LOOKS || self.room == Some(0);
-        meets || is_full
+        reaches_chunk || is_full
     }
 }
 
@@ -537,9 +539,9 @@ impl Reader<'_> {
 /// shown like any other.
 fn cannot_notify(selection: Option<&Selection>, change: &Transition) -> Option<Error> {
     let error = match (&change.before, &change.after) {
-        (_, Slot::Unreadable(why)) => why.clone().into(),
-        (Slot::Unreadable(why), Slot::Absent) => Error::UnreadableDeleted(why.clone()),
-        (Slot::Unreadable(why), Slot::Entry(entry)) => match selection {
+        (_, KeyState::Unreadable(why)) => why.clone().into(),
+        (KeyState::Unreadable(why), KeyState::Absent) => Error::UnreadableDeleted(why.clone()),
+        (KeyState::Unreadable(why), KeyState::Entry(entry)) => match selection {
             Some(selection) if !selection.matches(entry) => why.clone().into(),
             _ => return None,
         },
@@ -551,7 +553,7 @@ fn cannot_notify(selection: Option<&Selection>, change: &Transition) -> Option<E
 /// The type of the event by which a watcher of a selection, or of everything, is notified of a change.
 fn event_type(selection: Option<&Selection>, change: &Transition) -> Option<EventType> {
     let matches = |entry: &Arc<Entry>| selection.is_none_or(|selection| selection.matches(entry));
-    let matching = |slot: &Slot| slot.entry().is_some_and(matches);
+    let matching = |state: &KeyState| state.entry().is_some_and(matches);
     match (matching(&change.before), matching(&change.after)) {
         (false, false) => None,
         (false, true) => Some(EventType::Added),

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Encoding,
     filter::{Indexed, Scope, Selection},
-    log::{Slot, Transition},
+    log::{KeyState, Transition},
 };
 use bytes::Bytes;
 use std::{
@@ -324,12 +324,15 @@ impl Sets<'_> {
             self.namespaces.get(namespace).into_iter().for_each(&mut visit);
         }
         for Values { field, sets } in self.fields.iter().filter(|values| !values.sets.is_empty()) {
-            if [&change.before, &change.after].into_iter().any(|slot| matches!(slot, Slot::Unreadable(_))) {
+            if [&change.before, &change.after]
+                .into_iter()
+                .any(|state| matches!(state, KeyState::Unreadable(_)))
+            {
                 // Its fields cannot be read.
                 sets.values().for_each(&mut visit);
                 continue;
             }
-            let value = |slot| Slot::entry(slot).map(|entry| entry.field_at(*field));
+            let value = |state| KeyState::entry(state).map(|entry| entry.field_at(*field));
             let (before, after) = (value(&change.before), value(&change.after));
             let before = before.filter(|before| Some(*before) != after);
             before.into_iter().chain(after).filter_map(|value| sets.get(value)).for_each(&mut visit);

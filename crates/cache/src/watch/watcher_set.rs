@@ -23,9 +23,10 @@ use store::Revision;
 
 /// The watchers of one namespace, one key, one value of an indexed field, or of everything.
 pub(crate) struct WatcherSet {
-    /// Whether it has changes that are not announced yet. Only the lock holder that applies changes reads it.
+    /// Whether the set has changes that are not announced yet. Only the holder of the lock under which
+    /// changes are applied reads this.
     pub(super) dirty: AtomicBool,
-    /// Whether it is in the list of that name in the index, or its watchers are just being woken.
+    /// Whether the set is in `wake_pending` of the index, or its watchers are just being woken.
     pub(super) wake_pending: AtomicBool,
     waiters: Mutex<Vec<Arc<Waiter>>>,
     /// The number of waiters, to read without their lock.

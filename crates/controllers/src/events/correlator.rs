@@ -17,32 +17,32 @@ use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// So many entries of each kind are remembered.
+/// The most entries of each table.
 const REMEMBERED: usize = 4096;
-/// From so many different messages on, events are combined.
+/// The number of different messages from which on events of one object and reason are combined.
 const SIMILAR: usize = 10;
-/// Events that are farther apart are not similar.
+/// Events with a longer time between them are not combined.
 const INTERVAL: Duration = Duration::from_secs(600);
-/// So many events of an object are written at once.
+/// The most events about an object that are written without a pause.
 const BURST: f64 = 25.0;
-/// After this time there may be one more.
+/// The time after which one more event about an object may be written.
 const REFILL: Duration = Duration::from_secs(300);
 
-/// What is to be written.
+/// An event that is to be written.
 #[derive(Debug, PartialEq)]
 pub(super) struct Observed {
     /// The name of the event.
     pub(super) name: String,
-    /// How often it happened.
+    /// How often the event was recorded.
     pub(super) count: i64,
-    /// When it happened first.
+    /// When the event was recorded first.
     pub(super) first: Time,
     pub(super) message: String,
-    /// Whether it stands for events with different messages.
+    /// Whether the event stands for events with different messages.
     pub(super) is_combined: bool,
 }
 
-/// What is remembered of events.
+/// Counts, combines and limits events.
 #[derive(Default)]
 pub(super) struct Correlator {
     hasher: RandomState,
@@ -70,7 +70,7 @@ struct Seen {
 /// How many events may be written.
 #[derive(Default)]
 struct Budget {
-    /// What was used of it.
+    /// The number of events that were written, less those that the time since has made up for.
     used: f64,
     last: Option<Instant>,
 }
@@ -108,13 +108,13 @@ impl Correlator {
     }
 }
 
-/// What makes two subjects the same object: a later state is the same.
+/// The identity of an object: all of a subject but the resource version.
 fn identity(subject: &Subject) -> [&str; 5] {
     [&subject.api_version, &subject.kind, &subject.namespace, &subject.name, &subject.uid]
 }
 
 impl Similar {
-    /// Adds a message; whether there are so many that they are combined.
+    /// Adds a message; true if there are so many different messages that they are combined.
     fn add(&mut self, message: u64, now: Instant) -> bool {
         if self.last.is_some_and(|last| now.duration_since(last) > INTERVAL) {
             self.messages.clear();

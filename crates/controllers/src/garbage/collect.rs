@@ -214,7 +214,7 @@ impl Object<'_> {
     }
 }
 
-/// What is gone needs nothing any more.
+/// The outcome of a write of an object; a 404 is no error, because nothing is left to do.
 fn done(outcome: Result<(), Status>) -> Result<(), Status> {
     outcome.or_else(|error| if error.code == 404 { Ok(()) } else { Err(error) })
 }

@@ -1,4 +1,4 @@
-//! Whether an owner is there.
+//! Looks up the owners of objects.
 
 use super::metadata::{Metadata, Policy};
 use registry::{Catalog, Served, status};
@@ -6,24 +6,23 @@ use schema::Status;
 use schema::views::meta::v1::OwnerReference;
 use std::sync::Arc;
 
-/// What was found of an owner.
+/// The result of the look-up of an owner.
 pub(super) enum Found {
-    /// It is there.
+    /// The owner exists.
     Solid,
-    /// It is there, and its type is not followed.
+    /// The owner exists, and its type is not followed.
     Unfollowed,
-    /// It is there, and waits for its dependents to be deleted.
+    /// The owner exists, and waits for its dependents to be deleted.
     Waiting,
-    /// It is not there.
+    /// The owner does not exist.
     Absent(Arc<Served>),
-    /// The object has no namespace in which it could be.
+    /// The owner would be in a namespace, and the dependent has none.
     NoNamespace(Arc<Served>),
-    /// Its kind is not served in this version.
+    /// The kind of the owner is not served in the version of the reference.
     Unknown,
 }
 
-/// Looks up an owner of an object in a namespace. Which types are followed is known by their prefixes in the
-/// store.
+/// Looks up an owner of an object in a namespace. `is_followed` gets the prefix of a type in the store.
 pub(super) fn find(
     catalog: &Catalog,
     is_followed: impl Fn(&str) -> bool,

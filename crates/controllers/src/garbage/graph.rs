@@ -19,9 +19,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// So many uids of objects that are gone are remembered; then the memory starts anew.
+/// The most uids of removed objects that are kept; then the set is cleared.
 const REMEMBERED: usize = 4096;
-/// So many objects are glanced at after a change; more are left to the queue.
+/// The most objects that are checked directly after a change; more are added to the queue.
 const GLANCES: usize = 64;
 
 /// An object, by its type's prefix in the store and its key within the type.
@@ -32,13 +32,13 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Its namespace and its name.
+    /// The namespace and the name of the object.
     pub(super) fn names(&self) -> (&str, &str) {
         self.key.split_once('/').unwrap_or(("", &self.key))
     }
 }
 
-/// A uid. Those that the server makes take no memory of their own.
+/// A uid. UUIDs, as the server makes them, take no allocation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Uid {
     Uuid([u8; 16]),
@@ -81,12 +81,12 @@ struct Followed {
 pub(super) struct Graph {
     types: HashMap<Arc<str>, Followed>,
     edges: Edges,
-    /// What is served; `None` before that is known.
+    /// The catalog; `None` before [`Graph::set_catalog`].
     catalog: Option<Arc<Catalog>>,
 }
 
 impl Graph {
-    /// An empty one, which puts what is due into a queue.
+    /// An empty graph, which adds objects that are due to a queue.
     pub(super) fn new(queue: Arc<Queue<Item>>) -> Self {
         let edges = Edges {
             queue,
@@ -202,17 +202,17 @@ impl Graph {
         self.edges.dependents_of(uid).any(is_waiting)
     }
 
-    /// What an owner waits for.
+    /// The policy that an owner waits for.
     pub(super) fn policy(&self, uid: &Uid) -> Option<Policy> {
         self.edges.waiting.get(uid).map(|waiting| waiting.policy)
     }
 
-    /// Whether an owner has waited for everything.
+    /// Whether an owner waits, and none of its dependents is left to wait for.
     pub(super) fn is_free(&self, uid: &Uid) -> bool {
         self.edges.waiting.get(uid).is_some_and(|waiting| waiting.left.is_empty())
     }
 
-    /// A look at a dependent found whether it blocks the deletion of an owner.
+    /// Notes whether a dependent blocks the deletion of an owner.
     pub(super) fn note(&mut self, item: &Item, owner: &Uid, blocks: bool) {
         if self.policy(owner) != Some(Policy::Foreground) {
             return;
@@ -225,23 +225,23 @@ impl Graph {
         }
     }
 
-    /// An object has an owner of a kind that is not served. It is due when that changes.
+    /// Notes an object with an owner of a kind that is not served. It is due when the catalog changes.
     pub(super) fn keep_unresolved(&mut self, item: &Item) {
         self.edges.unresolved.insert(item.clone());
     }
 
-    /// Knows what is served from now on.
+    /// Sets the catalog.
     pub(super) fn set_catalog(&mut self, catalog: Arc<Catalog>) {
         self.catalog = Some(catalog);
     }
 
-    /// Something else is served now.
+    /// Adds the objects with owners of kinds that were not served to the queue: the catalog has changed.
     pub(super) fn retry_unresolved(&mut self) {
         let Edges { unresolved, queue, .. } = &mut self.edges;
         unresolved.drain().for_each(|item| queue.add(item));
     }
 
-    /// Whether it is known that an object is gone.
+    /// Whether the object with a uid is known to be removed.
     pub(super) fn is_absent(&self, uid: &Uid) -> bool {
         self.edges.absent.contains(uid)
     }
@@ -277,7 +277,7 @@ impl Drop for Due {
     }
 }
 
-/// What is known of the objects of all types.
+/// The owners and dependents of all followed types.
 struct Edges {
     queue: Arc<Queue<Item>>,
     /// Owners with their dependents.
@@ -286,15 +286,15 @@ struct Edges {
     waiting: HashMap<Uid, Waiting>,
     /// The objects with owners of a kind that is not served.
     unresolved: HashSet<Item>,
-    /// The uids of some objects that are gone.
+    /// The uids of some objects that were removed.
     absent: HashSet<Uid>,
     /// The types that were ever followed.
     loaded: HashSet<Arc<str>>,
-    /// The objects that got owners, and wait for no more than a glance.
+    /// The objects that got owners, and have to be checked.
     owned: Vec<Item>,
 }
 
-/// An owner that waits.
+/// An owner that waits for its dependents.
 struct Waiting {
     item: Item,
     policy: Policy,

@@ -15,17 +15,17 @@ static PART: LazyLock<Ref<Type>> = LazyLock::new(|| {
     Builder::part_of(ConfigMap::schema(), &[metadata]).build()
 });
 
-/// What becomes of the dependents of an object before it goes.
+/// What happens to the dependents of an object before the object is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
-    /// They lose the reference to it.
+    /// The dependents lose the reference to the object.
     Orphan,
-    /// Those that block its deletion are deleted.
+    /// The dependents that block the deletion of the object are deleted.
     Foreground,
 }
 
 impl Policy {
-    /// The finalizer by which an object waits for that.
+    /// The finalizer of an object that waits for this policy to be carried out.
     pub(super) fn finalizer(self) -> &'static str {
         match self {
             Self::Orphan => ORPHAN,
@@ -38,7 +38,7 @@ impl Policy {
 pub(super) struct Metadata(Map);
 
 impl Metadata {
-    /// Those of an entry.
+    /// Decodes the owners and the finalizers of an entry.
     pub(super) fn read(entry: &Entry) -> Result<Self, Error> {
         schema::stored::decode_part(&PART, entry.bytes()).map(Self)
     }
@@ -48,7 +48,7 @@ impl Metadata {
         self.references().iter().filter_map(Value::as_map).map(OwnerReference::of)
     }
 
-    /// Which of the two finalizers it has. There is at most one; the first rule counts otherwise.
+    /// The policy that the object waits for, by its finalizers; `Orphan` if it has the finalizers of both.
     pub(super) fn awaits(&self) -> Option<Policy> {
         let finalizers = object_meta::finalizers(&self.0);
         [Policy::Orphan, Policy::Foreground]

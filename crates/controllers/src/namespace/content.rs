@@ -15,11 +15,11 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// So many types are worked on at a time, in all namespaces.
+/// The most types whose objects are deleted at the same time, in all namespaces.
 const TYPES_AT_ONCE: usize = 8;
-/// How many seconds finalizers take, as the reference has it.
+/// The estimate for objects with finalizers, in seconds, as in the reference.
 const FINALIZERS_TAKE: u64 = 15;
-/// The fields of objects that are left that matter here.
+/// The fields of metadata that are decoded.
 const METADATA: Part = Part("metadata", &[Part("creationTimestamp", &[]), Part("finalizers", &[])]);
 
 /// Deletes the objects in namespaces.
@@ -31,9 +31,9 @@ struct Shared {
     client: Client,
     namespaces: Arc<Resource>,
     slots: Semaphore,
-    /// Of all objects.
+    /// The fields that are decoded of objects other than pods.
     any_part: Ref<Type>,
-    /// Of pods.
+    /// The fields that are decoded of pods.
     pod_part: Ref<Type>,
 }
 
@@ -44,14 +44,14 @@ struct ContentType {
     names: Vec<Arc<Served>>,
 }
 
-/// What is left of a namespace.
+/// The objects that are left in a namespace after a round of deletes.
 #[derive(Default)]
 pub(super) struct Left {
     /// Why objects could not be deleted.
     pub(super) errors: Vec<String>,
     types: Vec<LeftOfType>,
-    /// Whether what is left is not to be shown: while pods are left, the reference says that all content is
-    /// removed.
+    /// Whether the conditions leave the objects out: while pods are left, the reference reports that all
+    /// content is removed.
     is_hidden: bool,
 }
 
@@ -60,17 +60,17 @@ struct LeftOfType {
     number: usize,
     /// How many objects have each finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// The seconds that it may take; 0 if nothing is known that the objects wait for.
+    /// The estimated seconds until the objects are gone; 0 if no reason is known why they are left.
     estimate: u64,
 }
 
 impl Left {
-    /// The seconds that the longest wait may take; `None` if nothing is left.
+    /// The longest estimate of all types, in seconds; `None` if no object is left.
     pub(super) fn estimate(&self) -> Option<u64> {
         self.types.iter().map(|left| left.estimate).max()
     }
 
-    /// The types of what is left.
+    /// The types with objects that are left.
     pub(super) fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.types.iter().map(|left| &left.of.resource)
     }
@@ -147,14 +147,18 @@ impl Content {
         left
     }
 
-    /// Whether there are objects in a namespace.
-    pub(super) async fn is_any(&self, namespace: &str) -> bool {
+    /// Whether there are objects in a namespace. A type that cannot be listed, such as a custom type that is
+    /// being replaced, is an error: 500, because the caller takes a 404 for the end of the namespace.
+    pub(super) async fn has_objects(&self, namespace: &str) -> Result<bool, Status> {
         for of in types(&self.shared.client.registry().catalog()) {
-            if !matches!(list(&of.resource, namespace).await, Ok(list) if is_empty(&list)) {
-                return true;
+            let list = list(&of.resource, namespace).await.map_err(|error| {
+                Status::internal_error(&format!("{}: {error}", of.resource.spec().prefix()))
+            })?;
+            if !is_empty(&list) {
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     }
 
     /// Deletes the objects that were made before the namespace that is there now, if one is.
@@ -180,7 +184,7 @@ impl Content {
     }
 }
 
-/// Which namespace is emptied.
+/// A namespace whose objects are deleted.
 #[derive(Clone)]
 struct EmptiedNamespace {
     namespace: Arc<str>,
@@ -209,7 +213,7 @@ impl Shared {
         }
         self.delete_all(&of, &namespace).await.map_err(|error| error.message)?;
         let left = match list(&of.resource, &namespace).await {
-            // It is not served any more.
+            // The type is not served any more.
             Err(cache::Error::Removed { .. }) => return Ok(None),
             left => left.map_err(|error| registry::status(error).message)?,
         };
@@ -247,7 +251,7 @@ impl Shared {
         }
     }
 
-    /// What is left of a type, and how long it may take.
+    /// Counts the objects of a type that are left, and estimates how long they take.
     fn count(&self, of: ContentType, left: List, deleted_at: Time) -> Result<LeftOfType, String> {
         let is_pods = of.resource.spec().prefix() == "pods";
         let mut counted =
@@ -305,17 +309,18 @@ fn address<'a>(served: &'a Served, namespace: &'a str) -> Address<'a> {
     Address { version: &served.version, ..address }
 }
 
-/// Dependents are deleted by the same looks, so that nothing has to wait for them.
+/// The delete options. The dependents of an object are deleted as content of the namespace themselves, so
+/// that no object has to wait for them.
 fn in_background() -> DeleteOptions {
     DeleteOptions { propagation_policy: Some("Background".into()), ..DeleteOptions::default() }
 }
 
-/// Whether a type or an object is gone meanwhile, or a type does not support a verb.
+/// Whether the type or the object does not exist any more, or the type does not support the verb.
 fn is_unsupported(error: &Status) -> bool {
     matches!(error.code, 404 | 405)
 }
 
-/// The error about objects that are there without a reason.
+/// The error about objects that are left for no known reason.
 fn unexpected(namespace: &str, served: &Served) -> String {
     let (group, version, resource) = (&served.group, &served.version, &served.resource);
     format!(
@@ -334,7 +339,7 @@ pub(super) async fn list(resource: &Resource, namespace: &str) -> Result<List, c
     resource.list(Query::new(Freshness::MostRecent, Filter::namespace(namespace))).await
 }
 
-/// Whether there are none, not even ones that cannot be read.
+/// Whether a list has no objects, readable or not.
 pub(super) fn is_empty(list: &List) -> bool {
     list.size_hint().1 == Some(0) && list.damaged.is_empty()
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Counters;
 use crate::testing::Fixture;
 use admission::{Attributes, Operation, Plugin};
 use cache::Change;
@@ -110,18 +111,20 @@ fn pod(name: &str, node: &str) -> String {
     )
 }
 
-#[tokio::test]
-async fn namespace_goes_with_everything_in_it() {
-    let fixture = Namespaced::new().await;
+/// A custom kind whose objects are deleted one by one.
+fn widgets() -> CustomKind {
     let kind = GroupVersionKind { group: "example.com".into(), version: "v1".into(), kind: "Widget".into() };
     let ty = Builder::new("com.example.v1.Widget").kind(kind.clone()).object().build();
     let mut resource_type = ResourceType::custom(&kind, "widgets", Scope::Namespaced, ty);
-    // These are deleted one by one.
     resource_type.verbs.retain(|verb| *verb != Verb::DeleteCollection);
     let version = CustomVersion { resource_type: Arc::new(resource_type), served: true };
-    let widgets =
-        CustomKind { versions: vec![version], storage_version: "v1".into(), conversion: Conversion::None };
-    fixture.client.registry().install(widgets).await.unwrap();
+    CustomKind { versions: vec![version], storage_version: "v1".into(), conversion: Conversion::None }
+}
+
+#[tokio::test]
+async fn namespace_goes_with_everything_in_it() {
+    let fixture = Namespaced::new().await;
+    fixture.client.registry().install(widgets()).await.unwrap();
     for namespace in ["n", "other"] {
         fixture.namespace(namespace).await;
         for name in 0..150 {
@@ -331,8 +334,45 @@ async fn objects_that_were_committed_late_go_and_those_of_a_new_namespace_stay()
             fixture.namespace("n").await;
             fixture.config_map("n", "new", "").await;
         }
-        sleep(STRAGGLERS + Duration::from_secs(1)).await;
+        sleep(Duration::from_secs(60 + 6)).await;
         let left: &[&str] = if again { &["configmaps/n/new"] } else { &[] };
         assert_eq!(fixture.left("n"), left);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_looked_for_after_the_request_timeout_of_the_server() {
+    let mut fixture = Fixture::new().await;
+    fixture.change_settings(|settings| settings.request_timeout = Duration::from_secs(600));
+    let fixture = Namespaced(fixture);
+    let _running = fixture.start(&CONTROLLER);
+    fixture.namespace("n").await;
+    fixture.delete_namespace().await;
+    fixture.until_gone().await;
+    let maps = fixture.cache.resource("configmaps").unwrap();
+    let late =
+        r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"late","namespace":"n","uid":"late"}}"#;
+    fixture.cache.commit(Change::put(&maps, "n", "late", late)).await.unwrap();
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(fixture.left("n"), ["configmaps/n/late"]);
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(fixture.left("n"), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_type_that_is_being_replaced_is_listed_again_with_growing_pauses() {
+    let fixture = Namespaced::new().await;
+    fixture.client.registry().install(widgets()).await.unwrap();
+    fixture.namespace("n").await;
+    // As while a type is installed anew: the catalog still has the type that the cache has removed.
+    assert!(fixture.cache.remove("widgets.example.com").await.unwrap());
+    let counters = Arc::<Counters>::default();
+    let _running = fixture.start_counted(&CONTROLLER, counters.clone());
+    fixture.delete_namespace().await;
+    sleep(Duration::from_secs(10)).await;
+    // From 5 ms on each pause is twice as long as the one before.
+    assert!((8..=12).contains(&counters.failed()), "{} failures in ten seconds", counters.failed());
+    assert!(fixture.lookup("namespaces", "", "n").unwrap().is_deleting());
+    fixture.client.registry().install(widgets()).await.unwrap();
+    fixture.until_gone().await;
 }

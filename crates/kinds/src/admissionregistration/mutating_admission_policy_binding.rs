@@ -1,7 +1,7 @@
 //! `mutatingadmissionpolicybindings`.
 
 use super::{BINDING_COLUMNS, RegistrationStrategy, match_resources, policy};
-use crate::defaults::{at, fill_text};
+use crate::defaults::{fill_text, update_map};
 use crate::{Kind, Version};
 use object::Map;
 use object::field::{List, Path};
@@ -20,9 +20,9 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 fn default(object: &mut Map) {
-    at(object, "spec", |spec| {
-        at(spec, "matchResources", match_resources);
-        at(spec, "paramRef", |reference| fill_text(reference, "parameterNotFoundAction", "Deny"));
+    update_map(object, "spec", |spec| {
+        update_map(spec, "matchResources", match_resources);
+        update_map(spec, "paramRef", |reference| fill_text(reference, "parameterNotFoundAction", "Deny"));
     });
 }
 

@@ -1,7 +1,7 @@
 //! `validatingadmissionpolicybindings`.
 
 use super::{BINDING_COLUMNS, RegistrationStrategy, match_resources, policy};
-use crate::defaults::at;
+use crate::defaults::update_map;
 use crate::{Kind, Version, checks};
 use object::Map;
 use object::field::{Error, List, Path};
@@ -22,7 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     ],
     columns: BINDING_COLUMNS,
     strategy: &RegistrationStrategy {
-        default: |object| at(object, "spec", |spec| at(spec, "matchResources", match_resources)),
+        default: |object| update_map(object, "spec", |spec| update_map(spec, "matchResources", match_resources)),
         validate,
     },
     ..super::PLAIN

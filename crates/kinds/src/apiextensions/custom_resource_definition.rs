@@ -2,7 +2,7 @@
 
 use super::rules;
 use crate::Resets;
-use crate::defaults::{at, fill, fill_text, within};
+use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::{Context, Generation, Kind, MetadataRules, Rules, Scope, Strategy, Subresource, map_at};
 use object::field::List;
 use object::{Key, Map, Value};
@@ -34,17 +34,17 @@ struct CustomResourceDefinitionStrategy;
 
 impl Strategy for CustomResourceDefinitionStrategy {
     fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
-            within(spec, "names", names);
+        update_or_insert_map(object, "spec", |spec| {
+            update_or_insert_map(spec, "names", names);
             if !spec.contains_key("conversion") {
                 let mut conversion = Map::new();
                 fill_text(&mut conversion, "strategy", "None");
                 fill(spec, "conversion", conversion);
             }
-            at(spec, "conversion", |conversion| {
-                at(conversion, "webhook", |webhook| {
-                    at(webhook, "clientConfig", |config| {
-                        at(config, "service", |service| fill(service, "port", 443i64));
+            update_map(spec, "conversion", |conversion| {
+                update_map(conversion, "webhook", |webhook| {
+                    update_map(webhook, "clientConfig", |config| {
+                        update_map(config, "service", |service| fill(service, "port", 443i64));
                     });
                 });
             });

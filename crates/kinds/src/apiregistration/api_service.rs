@@ -2,7 +2,7 @@
 
 use crate::Resets;
 use crate::checks;
-use crate::defaults::{at, fill};
+use crate::defaults::{fill, update_map};
 use crate::{
     About, Cell, Column, Context, Kind, MetadataRules, NameRule, Rules, Scope, Strategy, Subresource,
     columns, metadata,
@@ -57,7 +57,9 @@ struct APIServiceStrategy;
 
 impl Strategy for APIServiceStrategy {
     fn default(&self, object: &mut Map) {
-        at(object, "spec", |spec| at(spec, "service", |service| fill(service, "port", 443i64)));
+        update_map(object, "spec", |spec| {
+            update_map(spec, "service", |service| fill(service, "port", 443i64))
+        });
     }
 
     /// An API service that this server serves itself is available from creation on.

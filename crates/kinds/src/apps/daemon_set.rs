@@ -6,7 +6,7 @@ use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, labels, selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
-use crate::defaults::{at, fill, fill_text, within};
+use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Column, Context, Generation, Kind, Rules, Strategy, Subresource, checks, columns,
@@ -74,9 +74,9 @@ struct DaemonSetStrategy;
 
 impl Strategy for DaemonSetStrategy {
     fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
-            within(spec, "template", pod_spec::default_template);
-            within(spec, "updateStrategy", update_strategy);
+        update_or_insert_map(object, "spec", |spec| {
+            update_or_insert_map(spec, "template", pod_spec::default_template);
+            update_or_insert_map(spec, "updateStrategy", update_strategy);
             fill(spec, "revisionHistoryLimit", 10i64);
         });
     }
@@ -147,7 +147,7 @@ fn update_strategy(strategy: &mut Map) {
     fill_text(strategy, "type", "RollingUpdate");
     if strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate") {
         fill(strategy, "rollingUpdate", Map::new());
-        at(strategy, "rollingUpdate", |update| {
+        update_map(strategy, "rollingUpdate", |update| {
             fill(update, "maxUnavailable", 1i64);
             fill(update, "maxSurge", 0i64);
         });

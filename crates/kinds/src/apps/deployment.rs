@@ -4,7 +4,7 @@ use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, read_selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
-use crate::defaults::{at, fill, fill_text, within};
+use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::template::POD_SPEC;
 use crate::{
     About, Cell, Check, Column, Context, Generation, Kind, Rules, Strategy, Subresource, checks, columns,
@@ -65,11 +65,11 @@ struct DeploymentStrategy;
 
 impl Strategy for DeploymentStrategy {
     fn default(&self, object: &mut Map) {
-        at(object, "metadata", rollback);
-        within(object, "spec", |spec| {
-            within(spec, "template", pod_spec::default_template);
+        update_map(object, "metadata", rollback);
+        update_or_insert_map(object, "spec", |spec| {
+            update_or_insert_map(spec, "template", pod_spec::default_template);
             fill(spec, "replicas", 1i64);
-            within(spec, "strategy", strategy);
+            update_or_insert_map(spec, "strategy", strategy);
             fill(spec, "revisionHistoryLimit", 10i64);
             fill(spec, "progressDeadlineSeconds", 600i64);
         });
@@ -126,7 +126,7 @@ fn strategy(strategy: &mut Map) {
     fill_text(strategy, "type", "RollingUpdate");
     if strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate") {
         fill(strategy, "rollingUpdate", Map::new());
-        at(strategy, "rollingUpdate", |update| {
+        update_map(strategy, "rollingUpdate", |update| {
             fill_text(update, "maxUnavailable", "25%");
             fill_text(update, "maxSurge", "25%");
         });

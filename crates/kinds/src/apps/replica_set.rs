@@ -4,7 +4,7 @@ use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_spec;
-use crate::defaults::{fill, within};
+use crate::defaults::{fill, update_or_insert_map};
 use crate::template::POD_SPEC;
 use crate::{
     About, Cell, Column, Context, Generation, Kind, Rules, Strategy, Subresource, checks, columns, workload,
@@ -60,8 +60,8 @@ struct ReplicaSetStrategy;
 
 impl Strategy for ReplicaSetStrategy {
     fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
-            within(spec, "template", pod_spec::default_template);
+        update_or_insert_map(object, "spec", |spec| {
+            update_or_insert_map(spec, "template", pod_spec::default_template);
             fill(spec, "replicas", 1i64);
         });
     }

@@ -4,7 +4,7 @@ use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::core::pod_rules::PodOptions;
 use crate::core::{pod_spec, pod_warnings};
-use crate::defaults::{at, each, fill, fill_text, round_up, within};
+use crate::defaults::{each, fill, fill_text, round_up, update_map, update_or_insert_map};
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Check, Column, Context, Generation, Kind, NameRule, Rules, Strategy, Subresource, checks,
@@ -49,13 +49,13 @@ struct StatefulSetStrategy;
 
 impl Strategy for StatefulSetStrategy {
     fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
-            within(spec, "template", pod_spec::default_template);
+        update_or_insert_map(object, "spec", |spec| {
+            update_or_insert_map(spec, "template", pod_spec::default_template);
             each(spec, "volumeClaimTemplates", claim);
             fill_text(spec, "podManagementPolicy", "OrderedReady");
-            within(spec, "updateStrategy", update_strategy);
+            update_or_insert_map(spec, "updateStrategy", update_strategy);
             fill(spec, "persistentVolumeClaimRetentionPolicy", Map::new());
-            at(spec, "persistentVolumeClaimRetentionPolicy", |policy| {
+            update_map(spec, "persistentVolumeClaimRetentionPolicy", |policy| {
                 fill_text(policy, "whenDeleted", "Retain");
                 fill_text(policy, "whenScaled", "Retain");
             });
@@ -126,15 +126,15 @@ fn update_strategy(strategy: &mut Map) {
         fill_text(strategy, "type", "RollingUpdate");
         fill(strategy, "rollingUpdate", Map::new());
     }
-    at(strategy, "rollingUpdate", |update| fill(update, "partition", 0i64));
+    update_map(strategy, "rollingUpdate", |update| fill(update, "partition", 0i64));
 }
 
 /// Sets `apiVersion` and `kind` of the volume claim templates, whatever the client sent.
 fn claim(claim: &mut Map) {
     claim.insert(Key::known("apiVersion"), "v1");
     claim.insert(Key::known("kind"), "PersistentVolumeClaim");
-    within(claim, "spec", pod_spec::default_claim);
-    within(claim, "status", |status| {
+    update_or_insert_map(claim, "spec", pod_spec::default_claim);
+    update_or_insert_map(claim, "status", |status| {
         fill_text(status, "phase", "Pending");
         round_up(status, "capacity");
         round_up(status, "allocatedResources");
@@ -143,9 +143,9 @@ fn claim(claim: &mut Map) {
 
 /// The feature `MaxUnavailableStatefulSet` is off: drops the field unless the old object uses it.
 fn drop_max_unavailable(object: &mut Map) {
-    at(object, "spec", |spec| {
-        at(spec, "updateStrategy", |strategy| {
-            at(strategy, "rollingUpdate", |update| drop(update.remove("maxUnavailable")));
+    update_map(object, "spec", |spec| {
+        update_map(spec, "updateStrategy", |strategy| {
+            update_map(strategy, "rollingUpdate", |update| drop(update.remove("maxUnavailable")));
         });
     });
 }

@@ -3,7 +3,7 @@
 use super::{v1, validate};
 use crate::Resets;
 use crate::cells::{NONE, UNSET};
-use crate::defaults::{at, fill, fill_text, within};
+use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::{
     About, Cell, Check, Column, Context, Kind, Rules, Strategy, Subresource, Version, columns, workload,
 };
@@ -142,15 +142,15 @@ struct HorizontalPodAutoscalerStrategy;
 impl Strategy for HorizontalPodAutoscalerStrategy {
     fn default(&self, object: &mut Map) {
         v1::drop_annotations(object);
-        within(object, "spec", |spec| {
+        update_or_insert_map(object, "spec", |spec| {
             fill(spec, "minReplicas", 1i64);
             fill(spec, "metrics", Value::from_iter([v1::cpu(80)]));
-            at(spec, "behavior", |behavior| {
-                within(behavior, "scaleUp", |rules| {
+            update_map(spec, "behavior", |behavior| {
+                update_or_insert_map(behavior, "scaleUp", |rules| {
                     fill(rules, "stabilizationWindowSeconds", 0i64);
                     fill_rules(rules, &[("Pods", 4), ("Percent", 100)]);
                 });
-                within(behavior, "scaleDown", |rules| fill_rules(rules, &[("Percent", 100)]));
+                update_or_insert_map(behavior, "scaleDown", |rules| fill_rules(rules, &[("Percent", 100)]));
             });
         });
     }
@@ -202,10 +202,10 @@ fn fill_rules(rules: &mut Map, policies: &[(&'static str, i64)]) {
 
 /// The feature `HPAConfigurableTolerance` is off: drops the field unless the old object uses it.
 fn drop_tolerance(object: &mut Map) {
-    at(object, "spec", |spec| {
-        at(spec, "behavior", |behavior| {
+    update_map(object, "spec", |spec| {
+        update_map(spec, "behavior", |behavior| {
             for direction in ["scaleUp", "scaleDown"] {
-                at(behavior, direction, |rules| drop(rules.remove("tolerance")));
+                update_map(behavior, direction, |rules| drop(rules.remove("tolerance")));
             }
         });
     });

@@ -3,8 +3,8 @@
 //!
 //! Annotations that cannot be parsed are dropped.
 
-use crate::defaults::{fill, within};
-use crate::{Conversion, map_at};
+use crate::defaults::{fill, update_or_insert_map};
+use crate::{BuiltinConversion, map_at};
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::autoscaling::{v1, v2};
@@ -12,11 +12,11 @@ use schema::{Limits, Ref, Shape, Type, json};
 use std::sync::Arc;
 
 /// The conversion.
-pub(super) const CONVERSION: Conversion = Conversion { default, to_stored, from_stored };
+pub(super) const CONVERSION: BuiltinConversion = BuiltinConversion { default, to_stored, from_stored };
 
 /// What stands for metrics that are absent depends on annotations: the conversion sets it.
 fn default(object: &mut Map) {
-    within(object, "spec", |spec| fill(spec, "minReplicas", 1i64));
+    update_or_insert_map(object, "spec", |spec| fill(spec, "minReplicas", 1i64));
 }
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";

@@ -6,7 +6,7 @@ use crate::cells::{
     CONTAINERS, IMAGES, NONE, boolean, container_images, container_names, count, selector, text_or, word,
 };
 use crate::core::pod_spec;
-use crate::defaults::{fill, fill_text, within};
+use crate::defaults::{fill, fill_text, update_or_insert_map};
 use crate::{
     About, Cell, Column, Generation, Kind, Rules, Strategy, Subresource, checks, columns, label_selector,
     metadata, workload,
@@ -57,9 +57,11 @@ struct CronJobStrategy;
 
 impl Strategy for CronJobStrategy {
     fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
-            within(spec, "jobTemplate", |job| {
-                within(job, "spec", |job| within(job, "template", pod_spec::default_template));
+        update_or_insert_map(object, "spec", |spec| {
+            update_or_insert_map(spec, "jobTemplate", |job| {
+                update_or_insert_map(job, "spec", |job| {
+                    update_or_insert_map(job, "template", pod_spec::default_template)
+                });
             });
             fill_text(spec, "concurrencyPolicy", "Allow");
             fill(spec, "suspend", false);

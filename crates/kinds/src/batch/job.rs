@@ -6,7 +6,7 @@ use super::{job_spec, job_status};
 use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names, selector};
 use crate::core::pod_spec;
-use crate::defaults::{at, each, fill, fill_text, within};
+use crate::defaults::{each, fill, fill_text, update_map, update_or_insert_map};
 use crate::table::human_duration;
 use crate::template::POD_SPEC;
 use crate::{
@@ -116,8 +116,8 @@ impl Strategy for JobStrategy {
     }
 
     fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
-            within(spec, "template", pod_spec::default_template);
+        update_or_insert_map(object, "spec", |spec| {
+            update_or_insert_map(spec, "template", pod_spec::default_template);
             if !spec.contains_key("parallelism") {
                 fill(spec, "completions", 1i64);
                 fill(spec, "parallelism", 1i64);
@@ -126,7 +126,7 @@ impl Strategy for JobStrategy {
             fill(spec, "backoffLimit", most);
             fill_text(spec, "completionMode", "NonIndexed");
             fill(spec, "suspend", false);
-            at(spec, "podFailurePolicy", |policy| {
+            update_map(spec, "podFailurePolicy", |policy| {
                 each(policy, "rules", |rule| {
                     each(rule, "onPodConditions", |pattern| fill_text(pattern, "status", "True"));
                 });
@@ -150,7 +150,7 @@ impl Strategy for JobStrategy {
             let are_shared =
                 !own.is_empty() && own.map() == Job::of(object).spec().template().metadata().labels().map();
             if are_shared {
-                at(object, "metadata", |metadata| drop(metadata.remove("labels")));
+                update_map(object, "metadata", |metadata| drop(metadata.remove("labels")));
             }
             select_own(object);
             // It copies them to a job without any in the defaulting of every job that it decodes, also of the
@@ -335,16 +335,16 @@ fn frozen(template: PodTemplateSpec<'_>) -> Map {
         }
     }
     let mut template = template.map().clone();
-    at(&mut template, "metadata", |metadata| {
+    update_map(&mut template, "metadata", |metadata| {
         metadata.remove("labels");
         metadata.remove("annotations");
     });
     drop_if_empty(&mut template, "metadata");
-    at(&mut template, "spec", |spec| {
+    update_map(&mut template, "spec", |spec| {
         for key in ["nodeSelector", "tolerations", "schedulingGates"] {
             spec.remove(key);
         }
-        at(spec, "affinity", |affinity| drop(affinity.remove("nodeAffinity")));
+        update_map(spec, "affinity", |affinity| drop(affinity.remove("nodeAffinity")));
         drop_if_empty(spec, "affinity");
     });
     template

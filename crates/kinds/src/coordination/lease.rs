@@ -1,7 +1,7 @@
 //! `leases`.
 
 use crate::checks;
-use crate::defaults::at;
+use crate::defaults::update_map;
 use crate::{About, Cell, Check, Column, Context, Kind, MetadataRules, Rules, Strategy, columns};
 use object::Map;
 use object::field::{Error, List, Path};
@@ -32,12 +32,12 @@ struct LeaseStrategy;
 /// The feature `CoordinatedLeaderElection` is off: drops its fields unless the old object uses them.
 impl Strategy for LeaseStrategy {
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        at(object, "spec", |spec| spec.retain(|key, _| !ELECTION.contains(&key.as_str())));
+        update_map(object, "spec", |spec| spec.retain(|key, _| !ELECTION.contains(&key.as_str())));
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         let old = Lease::of(old).spec().map();
-        at(new, "spec", |spec| {
+        update_map(new, "spec", |spec| {
             spec.retain(|key, _| !ELECTION.contains(&key.as_str()) || old.contains_key(key));
         });
     }

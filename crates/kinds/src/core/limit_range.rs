@@ -1,7 +1,7 @@
 //! `limitranges`.
 
 use super::resources;
-use crate::defaults::{at, each, fill_entries, round_up};
+use crate::defaults::{each, fill_entries, round_up, update_map};
 use crate::{Check, Kind, Rules, Strategy};
 use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -26,7 +26,7 @@ struct LimitRangeStrategy;
 
 impl Strategy for LimitRangeStrategy {
     fn default(&self, object: &mut Map) {
-        at(object, "spec", |spec| each(spec, "limits", default_item));
+        update_map(object, "spec", |spec| each(spec, "limits", default_item));
     }
 
     fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {

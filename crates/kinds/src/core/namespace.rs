@@ -1,7 +1,7 @@
 //! `namespaces`.
 
 use crate::Resets;
-use crate::defaults::{fill_text, within};
+use crate::defaults::{fill_text, update_or_insert_map};
 use crate::{
     About, Action, Cell, Column, Context, Deleted, Kind, NameRule, Refusal, Rules, Scope, SelectableFields,
     SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart, columns, map_at,
@@ -57,7 +57,7 @@ impl Strategy for NamespaceStrategy {
     /// Also sets the label with the name of the namespace; a generated name is still empty.
     fn default(&self, namespace: &mut Map) {
         label_with_name(namespace);
-        within(namespace, "status", |status| fill_text(status, "phase", "Active"));
+        update_or_insert_map(namespace, "status", |status| fill_text(status, "phase", "Active"));
     }
 
     /// Also sets the label with the name of the namespace; a generated name is known now.

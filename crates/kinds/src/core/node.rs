@@ -2,7 +2,7 @@
 
 use super::node_rules;
 use crate::Resets;
-use crate::defaults::{at, fill, round_up};
+use crate::defaults::{fill, round_up, update_map};
 use crate::{
     About, Action, Cell, Column, Connect, Context, Kind, Refusal, Rules, Scope, SelectableFields,
     SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, columns, metadata,
@@ -100,8 +100,8 @@ struct NodeStrategy;
 
 impl Strategy for NodeStrategy {
     fn default(&self, node: &mut Map) {
-        at(node, "spec", mirror_ranges);
-        at(node, "status", |status| {
+        update_map(node, "spec", mirror_ranges);
+        update_map(node, "status", |status| {
             if let Some(capacity) = status.get("capacity").cloned() {
                 fill(status, "allocatable", capacity);
             }
@@ -112,19 +112,19 @@ impl Strategy for NodeStrategy {
 
     /// Keeps the status: a node is created with one.
     fn prepare_create(&self, node: &mut Map, _context: &Context<'_>) {
-        at(node, "spec", |spec| drop(spec.remove("configSource")));
-        at(node, "status", |status| drop(status.remove("config")));
+        update_map(node, "spec", |spec| drop(spec.remove("configSource")));
+        update_map(node, "status", |status| drop(status.remove("config")));
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         if Node::of(old).spec().config_source().is_none() {
-            at(new, "spec", |spec| drop(spec.remove("configSource")));
+            update_map(new, "spec", |spec| drop(spec.remove("configSource")));
         }
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         if Node::of(old).status().config().is_none() {
-            at(new, "status", |status| drop(status.remove("config")));
+            update_map(new, "status", |status| drop(status.remove("config")));
         }
     }
 

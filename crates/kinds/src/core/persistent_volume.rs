@@ -6,11 +6,10 @@ use super::node_selector::term_warnings;
 use super::persistent_volume_claim::rules::BETA_CLASS;
 use super::pod_spec::{default_azure_disk, default_host_path};
 use crate::Resets;
-use crate::defaults::{at, fill_text, round_up, within};
+use crate::defaults::{fill_text, round_up, update_map, update_or_insert_map};
 use crate::label_selector::Values;
 use crate::{
-    About, Cell, Column, Context, Deleted, Kind, Rules, Scope, Strategy, Subresource, columns,
-    metadata,
+    About, Cell, Column, Context, Deleted, Kind, Rules, Scope, Strategy, Subresource, columns, metadata,
 };
 use object::field::{Error, List, Path};
 use object::{Key, Map};
@@ -85,32 +84,32 @@ struct PersistentVolumeStrategy;
 
 impl Strategy for PersistentVolumeStrategy {
     fn default(&self, volume: &mut Map) {
-        within(volume, "status", |status| fill_text(status, "phase", "Pending"));
-        within(volume, "spec", |spec| {
+        update_or_insert_map(volume, "status", |status| fill_text(status, "phase", "Pending"));
+        update_or_insert_map(volume, "spec", |spec| {
             fill_text(spec, "persistentVolumeReclaimPolicy", "Retain");
             fill_text(spec, "volumeMode", "Filesystem");
             round_up(spec, "capacity");
-            at(spec, "hostPath", default_host_path);
-            at(spec, "azureDisk", default_azure_disk);
+            update_map(spec, "hostPath", default_host_path);
+            update_map(spec, "azureDisk", default_azure_disk);
         });
     }
 
     fn prepare_create(&self, volume: &mut Map, context: &Context<'_>) {
-        at(volume, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));
+        update_map(volume, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));
         let status = [("phase", "Pending"), ("lastPhaseTransitionTime", context.now)];
         volume.insert(Key::known("status"), Map::from_iter(status));
     }
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         if PersistentVolume::of(old).spec().volume_attributes_class_name().is_none() {
-            at(new, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));
+            update_map(new, "spec", |spec| drop(spec.remove("volumeAttributesClassName")));
         }
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
         let before = PersistentVolume::of(old).status();
         let since = before.last_phase_transition_time();
-        at(new, "status", |status| {
+        update_map(new, "status", |status| {
             let now = status.get("lastPhaseTransitionTime").and_then(|time| time.as_str());
             let same_phase =
                 status.get("phase").and_then(|phase| phase.as_str()).unwrap_or_default() == before.phase();

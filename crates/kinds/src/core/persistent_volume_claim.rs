@@ -6,7 +6,7 @@ use super::persistent_volume::{access_modes, phase, storage_class, versioned};
 use super::pod_spec::default_claim;
 use super::pod_warnings;
 use crate::Resets;
-use crate::defaults::{at, fill_text, round_up, within};
+use crate::defaults::{fill_text, round_up, update_map, update_or_insert_map};
 use crate::{About, Cell, Column, Context, Deleted, Kind, Rules, Strategy, Subresource, columns};
 use object::field::{List, Path};
 use object::{Key, Map, Value};
@@ -55,17 +55,17 @@ struct PersistentVolumeClaimStrategy;
 
 impl Strategy for PersistentVolumeClaimStrategy {
     fn default(&self, claim: &mut Map) {
-        within(claim, "status", |status| {
+        update_or_insert_map(claim, "status", |status| {
             fill_text(status, "phase", "Pending");
             round_up(status, "capacity");
             round_up(status, "allocatedResources");
         });
-        within(claim, "spec", default_claim);
+        update_or_insert_map(claim, "spec", default_claim);
     }
 
     fn prepare_create(&self, claim: &mut Map, _context: &Context<'_>) {
         claim.insert(Key::known("status"), Map::from_iter([(Key::known("phase"), "Pending")]));
-        at(claim, "spec", |spec| {
+        update_map(claim, "spec", |spec| {
             drop_disabled(spec, None);
             settle_data_source(spec, None);
         });
@@ -73,7 +73,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
 
     fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         let old = PersistentVolumeClaim::of(old).spec();
-        at(new, "spec", |spec| {
+        update_map(new, "spec", |spec| {
             drop_disabled(spec, Some(old));
             settle_data_source(spec, Some(old));
         });
@@ -81,7 +81,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         let old = PersistentVolumeClaim::of(old).status();
-        at(new, "status", |status| {
+        update_map(new, "status", |status| {
             if old.current_volume_attributes_class_name().is_none() {
                 status.remove("currentVolumeAttributesClassName");
             }

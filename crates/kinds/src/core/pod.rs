@@ -3,7 +3,7 @@
 use super::pod_rules::{self, resize, status, update};
 use super::{app_armor, pod_columns, pod_defaults, pod_gates, pod_spec, pod_warnings, qos};
 use crate::Resets;
-use crate::defaults::{at, each, within};
+use crate::defaults::{each, update_map, update_or_insert_map};
 use crate::{
     Action, Connect, Context, Deleted, Generation, Kind, Refusal, Rules, SelectableFields, SelectableRow,
     Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart, keep, keep_metadata, map_at,
@@ -123,8 +123,8 @@ struct PodStrategy;
 impl Strategy for PodStrategy {
     fn default(&self, pod: &mut Map) {
         pod_spec::drop_legacy_annotations(pod);
-        within(pod, "spec", pod_defaults::spec);
-        at(pod, "status", pod_defaults::status);
+        update_or_insert_map(pod, "spec", pod_defaults::spec);
+        update_map(pod, "status", pod_defaults::status);
     }
 
     /// Also keeps AppArmor fields and annotations in step: older nodes read the annotations.
@@ -134,7 +134,7 @@ impl Strategy for PodStrategy {
             given => given.to_owned().into(),
         };
         let mut status = Map::from_iter([("phase", Value::from("Pending")), ("qosClass", class)]);
-        at(pod, "spec", |spec| {
+        update_map(pod, "spec", |spec| {
             pod_spec::mirror_service_account(spec);
             pod_gates::drop_disabled(spec, None);
         });
@@ -153,7 +153,7 @@ impl Strategy for PodStrategy {
     /// Also keeps the owner references: old kubelets corrupt them.
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
         let before = Pod::of(old).status();
-        within(new, "status", |status| {
+        update_or_insert_map(new, "status", |status| {
             if !status.contains_key("qosClass") && !before.qos_class().is_empty() {
                 status.insert(Key::known("qosClass"), before.qos_class());
             }
@@ -229,8 +229,8 @@ impl Strategy for PodStrategy {
 
 fn drop_disabled(new: &mut Map, old: &Map) {
     let old_pod = Pod::of(old);
-    at(new, "spec", |spec| pod_gates::drop_disabled(spec, Some(old_pod.spec().map())));
-    at(new, "status", |status| {
+    update_map(new, "spec", |spec| pod_gates::drop_disabled(spec, Some(old_pod.spec().map())));
+    update_map(new, "status", |status| {
         pod_gates::drop_disabled_status(status, Some(old_pod.status()), Some(old_pod.spec()));
     });
 }
@@ -322,12 +322,12 @@ fn apply_label_keys(pod: &mut Map) {
     }
     let labels = Pod::of(pod).metadata().labels().map().clone();
     let labels = labels.index();
-    at(pod, "spec", |spec| {
-        at(spec, "affinity", |affinity| {
+    update_map(pod, "spec", |spec| {
+        update_map(spec, "affinity", |affinity| {
             for kind in ["podAffinity", "podAntiAffinity"] {
-                at(affinity, kind, |affinity| {
+                update_map(affinity, kind, |affinity| {
                     each(affinity, "preferredDuringSchedulingIgnoredDuringExecution", |term| {
-                        at(term, "podAffinityTerm", |term| apply_label_keys_of(term, &labels));
+                        update_map(term, "podAffinityTerm", |term| apply_label_keys_of(term, &labels));
                     });
                     each(affinity, "requiredDuringSchedulingIgnoredDuringExecution", |term| {
                         apply_label_keys_of(term, &labels);
@@ -358,7 +358,7 @@ fn apply_label_keys_of(term: &mut Map, labels: &HashMap<&str, &Value>) {
     if requirements.is_empty() {
         return;
     }
-    at(term, "labelSelector", |selector| {
+    update_map(term, "labelSelector", |selector| {
         let list = selector.get_or_insert_with(Key::known("matchExpressions"), || Vec::new().into());
         list.as_list_mut().into_iter().for_each(|list| list.extend(requirements.drain(..)));
     });

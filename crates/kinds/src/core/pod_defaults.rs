@@ -1,7 +1,7 @@
 //! The defaults of pods that do not apply to pod templates.
 
 use super::pod_spec;
-use crate::defaults::{at, each, fill, fill_entries, round_up, round_up_requirements};
+use crate::defaults::{each, fill, fill_entries, round_up, round_up_requirements, update_map};
 use object::{Key, Map, Value};
 
 /// Sets the defaults of a pod spec that a template does not get.
@@ -22,7 +22,7 @@ pub(super) fn spec(spec: &mut Map) {
 }
 
 fn request_what_is_limited(container: &mut Map) {
-    at(container, "resources", |resources| {
+    update_map(container, "resources", |resources| {
         if let Some(limits) = resources.get("limits").and_then(Value::as_map).cloned() {
             fill_entries(resources, "requests", &limits);
         }

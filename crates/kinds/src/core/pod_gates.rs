@@ -3,7 +3,7 @@
 //! Disabled are pod-level resources, dynamic resource allocation, trust bundles in projected volumes, image
 //! volumes, stop signals, the health of allocated resources, and the observed generation of pods.
 
-use crate::defaults::{at, each};
+use crate::defaults::{each, update_map};
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::core::v1::{PodSpec, PodStatus};
@@ -24,7 +24,7 @@ pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
     }
     if has_trust_bundles(PodSpec::of(spec)) && !old.is_some_and(has_trust_bundles) {
         each(spec, "volumes", |volume| {
-            at(volume, "projected", |projected| {
+            update_map(volume, "projected", |projected| {
                 each(projected, "sources", |source| drop(source.remove("clusterTrustBundle")));
             });
         });
@@ -81,7 +81,7 @@ fn each_container(spec: &mut Map, mut to: impl FnMut(&mut Map)) {
 /// Removes a field of the map at `outer`, and the map if it is empty then.
 fn remove_within(map: &mut Map, outer: &str, field: &str) {
     let mut emptied = false;
-    at(map, outer, |inner| emptied = inner.remove(field).is_some() && inner.is_empty());
+    update_map(map, outer, |inner| emptied = inner.remove(field).is_some() && inner.is_empty());
     if emptied {
         map.remove(outer);
     }

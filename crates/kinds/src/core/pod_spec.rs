@@ -1,7 +1,9 @@
 //! The defaults of a pod spec, in pods and in the pod templates of workloads.
 
 use super::image;
-use crate::defaults::{at, each, fill, fill_text, round_up, round_up_requirements, within};
+use crate::defaults::{
+    each, fill, fill_text, round_up, round_up_requirements, update_map, update_or_insert_map,
+};
 use object::{Key, Map, Value};
 
 /// Sets the defaults of any pod spec. `pod_defaults` has those of pods alone.
@@ -23,7 +25,7 @@ pub(crate) fn default(spec: &mut Map) {
 /// Sets the defaults of a pod template; an absent spec counts as an empty one.
 pub(crate) fn default_template(template: &mut Map) {
     drop_legacy_annotations(template);
-    within(template, "spec", default);
+    update_or_insert_map(template, "spec", default);
 }
 
 /// Makes `serviceAccountName` and `serviceAccount` agree; if they differ, `serviceAccountName` wins.
@@ -37,8 +39,8 @@ pub(crate) fn mirror_service_account(spec: &mut Map) {
 
 /// Removes the annotations that carried init containers before there was a field.
 pub(crate) fn drop_legacy_annotations(object: &mut Map) {
-    at(object, "metadata", |metadata| {
-        at(metadata, "annotations", |annotations| {
+    update_map(object, "metadata", |metadata| {
+        update_map(metadata, "annotations", |annotations| {
             annotations.retain(|key, _| !LEGACY_ANNOTATIONS.contains(&key.as_str()));
         });
         if metadata.get("annotations").and_then(Value::as_map).is_some_and(Map::is_empty) {
@@ -74,23 +76,25 @@ fn volume(volume: &mut Map) {
     if !volume.keys().any(|key| key.as_str() != "name") {
         fill(volume, "emptyDir", Map::new());
     }
-    at(volume, "hostPath", default_host_path);
-    at(volume, "secret", readable);
-    at(volume, "configMap", readable);
-    at(volume, "azureDisk", default_azure_disk);
-    at(volume, "downwardAPI", |source| {
+    update_map(volume, "hostPath", default_host_path);
+    update_map(volume, "secret", readable);
+    update_map(volume, "configMap", readable);
+    update_map(volume, "azureDisk", default_azure_disk);
+    update_map(volume, "downwardAPI", |source| {
         readable(source);
         files(source);
     });
-    at(volume, "projected", |source| {
+    update_map(volume, "projected", |source| {
         readable(source);
         each(source, "sources", |source| {
-            at(source, "downwardAPI", files);
-            at(source, "serviceAccountToken", |token| fill(token, "expirationSeconds", 3600i64));
+            update_map(source, "downwardAPI", files);
+            update_map(source, "serviceAccountToken", |token| fill(token, "expirationSeconds", 3600i64));
         });
     });
-    at(volume, "ephemeral", |source| {
-        at(source, "volumeClaimTemplate", |template| within(template, "spec", default_claim));
+    update_map(volume, "ephemeral", |source| {
+        update_map(source, "volumeClaimTemplate", |template| {
+            update_or_insert_map(template, "spec", default_claim)
+        });
     });
 }
 
@@ -100,7 +104,7 @@ fn readable(source: &mut Map) {
 }
 
 fn files(source: &mut Map) {
-    each(source, "items", |item| at(item, "fieldRef", field_ref));
+    each(source, "items", |item| update_map(item, "fieldRef", field_ref));
 }
 
 fn field_ref(field_ref: &mut Map) {
@@ -116,15 +120,15 @@ fn container(container: &mut Map) {
     fill_text(container, "terminationMessagePath", "/dev/termination-log");
     fill_text(container, "terminationMessagePolicy", "File");
     each(container, "env", |variable| {
-        at(variable, "valueFrom", |source| at(source, "fieldRef", field_ref));
+        update_map(variable, "valueFrom", |source| update_map(source, "fieldRef", field_ref));
     });
     round_up_requirements(container, "resources");
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        at(container, name, probe);
+        update_map(container, name, probe);
     }
-    at(container, "lifecycle", |lifecycle| {
+    update_map(container, "lifecycle", |lifecycle| {
         for moment in ["postStart", "preStop"] {
-            at(lifecycle, moment, |handler| at(handler, "httpGet", http_get));
+            update_map(lifecycle, moment, |handler| update_map(handler, "httpGet", http_get));
         }
     });
 }
@@ -134,8 +138,8 @@ fn probe(probe: &mut Map) {
     fill(probe, "periodSeconds", 10i64);
     fill(probe, "successThreshold", 1i64);
     fill(probe, "failureThreshold", 3i64);
-    at(probe, "httpGet", http_get);
-    at(probe, "grpc", |action| fill_text(action, "service", ""));
+    update_map(probe, "httpGet", http_get);
+    update_map(probe, "grpc", |action| fill_text(action, "service", ""));
 }
 
 fn http_get(action: &mut Map) {

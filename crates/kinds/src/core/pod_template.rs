@@ -3,7 +3,7 @@
 use super::pod_rules::PodOptions;
 use super::pod_spec;
 use crate::cells::{container_images, container_names};
-use crate::defaults::within;
+use crate::defaults::update_or_insert_map;
 use crate::{
     About, Cell, Check, Column, Deleted, Generation, Kind, Rules, Strategy, columns, table, template,
     workload,
@@ -41,7 +41,7 @@ struct PodTemplateStrategy;
 
 impl Strategy for PodTemplateStrategy {
     fn default(&self, object: &mut Map) {
-        within(object, "template", pod_spec::default_template);
+        update_or_insert_map(object, "template", pod_spec::default_template);
     }
 
     fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {

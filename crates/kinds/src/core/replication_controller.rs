@@ -4,7 +4,7 @@ use super::pod_rules::PodOptions;
 use super::pod_spec;
 use crate::Resets;
 use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
-use crate::defaults::{at, fill};
+use crate::defaults::{fill, update_map};
 use crate::{
     About, Cell, Column, Dependents, Generation, Kind, Refusal, Rules, SelectableFields, SelectableRow,
     Strategy, Subresource, checks, columns, map_at, table, template, workload,
@@ -63,13 +63,13 @@ struct ReplicationControllerStrategy;
 
 impl Strategy for ReplicationControllerStrategy {
     fn default(&self, controller: &mut Map) {
-        at(controller, "spec", |spec| at(spec, "template", pod_spec::default_template));
+        update_map(controller, "spec", |spec| update_map(spec, "template", pod_spec::default_template));
         let labels = ReplicationController::of(controller).spec().template();
         let labels = labels.map(|template| template.metadata().labels().map().clone()).unwrap_or_default();
         if labels.is_empty() {
             return;
         }
-        at(controller, "spec", |spec| fill(spec, "selector", labels.clone()));
+        update_map(controller, "spec", |spec| fill(spec, "selector", labels.clone()));
         if let Some(metadata) = map_at(controller, "metadata") {
             fill(metadata, "labels", labels);
         }

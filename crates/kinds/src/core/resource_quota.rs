@@ -3,7 +3,7 @@
 use super::resources::{is_of_quotas, quota_list};
 use crate::Resets;
 use crate::checks::shown_texts;
-use crate::defaults::{at, round_up};
+use crate::defaults::{round_up, update_map};
 use crate::{About, Cell, Check, Column, Deleted, Kind, Rules, Strategy, Subresource, columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
@@ -57,8 +57,8 @@ struct ResourceQuotaStrategy;
 
 impl Strategy for ResourceQuotaStrategy {
     fn default(&self, object: &mut Map) {
-        at(object, "spec", |spec| round_up(spec, "hard"));
-        at(object, "status", |status| {
+        update_map(object, "spec", |spec| round_up(spec, "hard"));
+        update_map(object, "status", |status| {
             round_up(status, "hard");
             round_up(status, "used");
         });

@@ -2,7 +2,7 @@
 
 use super::{load_balancer, service_rules, service_update};
 use crate::Resets;
-use crate::defaults::{at, each, fill, fill_text, within};
+use crate::defaults::{each, fill, fill_text, update_map, update_or_insert_map};
 use crate::{
     About, Action, Cell, Check, Column, Connect, Context, Deleted, Kind, NameRule, Refusal, Rules,
     SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, addresses,
@@ -91,17 +91,17 @@ struct ServiceStrategy;
 
 impl Strategy for ServiceStrategy {
     fn default(&self, service: &mut Map) {
-        within(service, "spec", default_spec);
+        update_or_insert_map(service, "spec", default_spec);
         if Service::of(service).spec().r#type() == "LoadBalancer" {
-            at(service, "status", |status| {
-                at(status, "loadBalancer", |balancer| each(balancer, "ingress", default_ingress))
+            update_map(service, "status", |status| {
+                update_map(status, "loadBalancer", |balancer| each(balancer, "ingress", default_ingress))
             });
         }
     }
 
     /// Does not allocate addresses and ports: that is the task of a registry hook, in step 9.
     fn prepare_create(&self, service: &mut Map, _context: &Context<'_>) {
-        at(service, "spec", |spec| {
+        update_map(service, "spec", |spec| {
             let address = spec.get("clusterIP").cloned();
             if let Some(address) = address {
                 fill(spec, "clusterIPs", Value::from_iter([address]));

@@ -5,7 +5,7 @@
 //! a service does not have to clear the fields of the old type: the update drops them ([`prepare`]).
 
 use super::service::is_reachable_from_outside;
-use crate::defaults::{at, each};
+use crate::defaults::{each, update_map};
 use crate::keep;
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 /// Keeps the addresses and ports of a service that an update leaves out. Runs before new ones are allocated.
 pub fn keep_allocated(new: &mut Map, old: &Map) {
     let old = Service::of(old).spec();
-    at(new, "spec", |spec| {
+    update_map(new, "spec", |spec| {
         take_over(spec, old);
         settle_addresses(spec, old);
     });
@@ -23,9 +23,9 @@ pub fn keep_allocated(new: &mut Map, old: &Map) {
 
 /// Prepares an update of a service that has its addresses and ports.
 pub(super) fn prepare(new: &mut Map, old: &Map) {
-    at(new, "spec", |spec| drop_what_does_not_apply(spec, Service::of(old).spec()));
+    update_map(new, "spec", |spec| drop_what_does_not_apply(spec, Service::of(old).spec()));
     if Service::of(new).spec().r#type() != "LoadBalancer" {
-        at(new, "status", |status| drop(status.remove("loadBalancer")));
+        update_map(new, "status", |status| drop(status.remove("loadBalancer")));
         if new.get("status").and_then(Value::as_map).is_some_and(Map::is_empty) {
             new.remove("status");
         }

@@ -2,7 +2,7 @@
 
 use super::endpoint_slice_rules;
 use crate::cells::with_more;
-use crate::defaults::{at, each, fill_text};
+use crate::defaults::{each, fill_text, update_map};
 use crate::{
     About, Cell, Check, Column, Context, Generation, Kind, Rules, Strategy, columns, differs_but_for,
 };
@@ -102,7 +102,9 @@ impl Strategy for EndpointSliceStrategy {
 
 /// The feature `PreferSameTrafficDistribution` is off: drops the field unless the old object uses it.
 fn drop_node_hints(object: &mut Map) {
-    each(object, "endpoints", |endpoint| at(endpoint, "hints", |hints| drop(hints.remove("forNodes"))));
+    each(object, "endpoints", |endpoint| {
+        update_map(endpoint, "hints", |hints| drop(hints.remove("forNodes")))
+    });
 }
 
 /// Drops `deprecatedTopology` from endpoints. If it names a node that the old slice had, and the endpoint has

@@ -2,7 +2,7 @@
 
 use crate::core::event::{COLUMNS, EventStrategy};
 use crate::{
-    Conversion, Dependents, Kind, NameRule, Refusal, SelectableFields, SelectableRow, Storage, Version,
+    BuiltinConversion, Dependents, Kind, NameRule, Refusal, SelectableFields, SelectableRow, Storage, Version,
 };
 use object::{Key, Map, Value};
 
@@ -14,7 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Event",
     short_names: &["ev"],
     versions: &[Version {
-        conversion: Some(&Conversion { default: |_| {}, to_stored, from_stored }),
+        conversion: Some(&BuiltinConversion { default: |_| {}, to_stored, from_stored }),
         ..Version::V1
     }],
     storage: Storage::Shared { group: "", resource: "events" },

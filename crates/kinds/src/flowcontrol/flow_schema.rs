@@ -59,7 +59,9 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 fn default(object: &mut Map) {
-    crate::defaults::within(object, "spec", |spec| super::fill_zero(spec, "matchingPrecedence", 1000));
+    crate::defaults::update_or_insert_map(object, "spec", |spec| {
+        super::fill_zero(spec, "matchingPrecedence", 1000)
+    });
 }
 
 /// Schemas that always exist: `exempt` and `catch-all`.

@@ -3,7 +3,7 @@
 use super::{FlowControlStrategy, fill_zero, mandatory, same_as_mandatory};
 use crate::Resets;
 use crate::cells::NONE;
-use crate::defaults::{at, fill};
+use crate::defaults::{fill, update_map};
 use crate::metadata;
 use crate::{About, Cell, Check, Column, Generation, Kind, Scope, Subresource, columns};
 use object::Map;
@@ -54,16 +54,16 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 fn default(object: &mut Map) {
-    at(object, "spec", |spec| {
-        at(spec, "exempt", |level| {
+    update_map(object, "spec", |spec| {
+        update_map(spec, "exempt", |level| {
             fill(level, "nominalConcurrencyShares", 0i64);
             fill(level, "lendablePercent", 0i64);
         });
-        at(spec, "limited", |level| {
+        update_map(spec, "limited", |level| {
             fill(level, "nominalConcurrencyShares", 30i64);
             fill(level, "lendablePercent", 0i64);
-            at(level, "limitResponse", |response| {
-                at(response, "queuing", |queuing| {
+            update_map(level, "limitResponse", |response| {
+                update_map(response, "queuing", |queuing| {
                     fill_zero(queuing, "handSize", 8);
                     fill_zero(queuing, "queues", 64);
                     fill_zero(queuing, "queueLengthLimit", 50);

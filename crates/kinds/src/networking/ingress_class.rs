@@ -1,7 +1,7 @@
 //! `ingressclasses`.
 
 use crate::cells::NONE;
-use crate::defaults::{at, fill_text};
+use crate::defaults::{fill_text, update_map};
 use crate::references::{self, Reference};
 use crate::{About, Cell, Check, Column, Generation, Kind, Rules, Scope, Strategy, checks, columns};
 use object::Map;
@@ -46,8 +46,8 @@ struct IngressClassStrategy;
 
 impl Strategy for IngressClassStrategy {
     fn default(&self, object: &mut Map) {
-        at(object, "spec", |spec| {
-            at(spec, "parameters", |reference| fill_text(reference, "scope", "Cluster"))
+        update_map(object, "spec", |spec| {
+            update_map(spec, "parameters", |reference| fill_text(reference, "scope", "Cluster"))
         });
     }
 

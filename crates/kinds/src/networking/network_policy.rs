@@ -2,7 +2,7 @@
 
 use super::network_policy_rules;
 use crate::cells::selector;
-use crate::defaults::{each, fill, fill_text, within};
+use crate::defaults::{each, fill, fill_text, update_or_insert_map};
 use crate::{About, Cell, Column, Generation, Kind, Rules, Strategy, columns};
 use object::field::List;
 use object::{Map, Value};
@@ -40,7 +40,7 @@ struct NetworkPolicyStrategy;
 
 impl Strategy for NetworkPolicyStrategy {
     fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
+        update_or_insert_map(object, "spec", |spec| {
             for direction in ["ingress", "egress"] {
                 each(spec, direction, |rule| {
                     each(rule, "ports", |port| fill_text(port, "protocol", "TCP"));

@@ -1,7 +1,7 @@
 //! `poddisruptionbudgets`.
 
 use crate::Resets;
-use crate::defaults::at;
+use crate::defaults::update_map;
 use crate::label_selector::{self, Values};
 use crate::{
     About, Cell, Column, Generation, Kind, NameRule, Rules, Strategy, Subresource, checks, columns,
@@ -55,7 +55,7 @@ impl Strategy for PodDisruptionBudgetStrategy {
     /// Drops the label expression with which `policy/v1beta1` selects all or no pods, if the selector has
     /// other requirements.
     fn default(&self, object: &mut Map) {
-        at(object, "spec", |spec| at(spec, "selector", strip));
+        update_map(object, "spec", |spec| update_map(spec, "selector", strip));
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -5,26 +5,26 @@
 //! quantities.
 
 use super::{default_request, default_slice};
-use crate::Conversion;
-use crate::defaults::{at, each};
+use crate::BuiltinConversion;
+use crate::defaults::{each, update_map};
 use object::{Key, Map, Value};
 
 /// Claims of v1beta2.
-pub(super) const CLAIM: Conversion = Conversion {
-    default: |object| at(object, "spec", default_claim),
+pub(super) const CLAIM: BuiltinConversion = BuiltinConversion {
+    default: |object| update_map(object, "spec", default_claim),
     to_stored: |object| in_claims(object, flatten_request),
     from_stored: |object| in_claims(object, nest_request),
 };
 
 /// Templates of claims of v1beta2.
-pub(super) const CLAIM_TEMPLATE: Conversion = Conversion {
-    default: |object| at(object, "spec", |spec| at(spec, "spec", default_claim)),
+pub(super) const CLAIM_TEMPLATE: BuiltinConversion = BuiltinConversion {
+    default: |object| update_map(object, "spec", |spec| update_map(spec, "spec", default_claim)),
     to_stored: |object| in_templates(object, flatten_request),
     from_stored: |object| in_templates(object, nest_request),
 };
 
 /// Slices of v1beta2.
-pub(super) const SLICE: Conversion = Conversion {
+pub(super) const SLICE: BuiltinConversion = BuiltinConversion {
     default: |_| {},
     to_stored: |object| {
         in_spec(object, |spec| {
@@ -41,8 +41,8 @@ pub(super) const SLICE: Conversion = Conversion {
 };
 
 /// Slices of v1alpha3.
-pub(super) const SLICE_V1ALPHA3: Conversion = Conversion {
-    default: |object| at(object, "spec", default_slice),
+pub(super) const SLICE_V1ALPHA3: BuiltinConversion = BuiltinConversion {
+    default: |object| update_map(object, "spec", default_slice),
     to_stored: |object| {
         in_capacities(object, |amount| match amount.as_str() {
             Some("0") => Map::new().into(),
@@ -56,25 +56,27 @@ pub(super) const SLICE_V1ALPHA3: Conversion = Conversion {
 
 fn in_spec(object: &mut Value, change: impl FnOnce(&mut Map)) {
     if let Some(object) = object.as_map_mut() {
-        at(object, "spec", change);
+        update_map(object, "spec", change);
     }
 }
 
 fn in_claims(object: &mut Value, change: fn(&mut Map)) {
-    in_spec(object, |spec| at(spec, "devices", |devices| each(devices, "requests", change)));
+    in_spec(object, |spec| update_map(spec, "devices", |devices| each(devices, "requests", change)));
 }
 
 fn in_templates(object: &mut Value, change: fn(&mut Map)) {
     in_spec(object, |spec| {
-        at(spec, "spec", |spec| at(spec, "devices", |devices| each(devices, "requests", change)));
+        update_map(spec, "spec", |spec| {
+            update_map(spec, "devices", |devices| each(devices, "requests", change))
+        });
     });
 }
 
 fn in_capacities(object: &mut Value, change: impl Fn(&Value) -> Value) {
     in_spec(object, |spec| {
         each(spec, "devices", |device| {
-            at(device, "basic", |basic| {
-                at(basic, "capacity", |capacities| {
+            update_map(device, "basic", |basic| {
+                update_map(basic, "capacity", |capacities| {
                     for (_, capacity) in capacities.iter_mut() {
                         *capacity = change(capacity);
                     }
@@ -90,9 +92,9 @@ const PLAIN: &[&str] =
 
 /// Sets the defaults of the device requests in a claim spec of v1beta2.
 fn default_claim(spec: &mut Map) {
-    at(spec, "devices", |devices| {
+    update_map(spec, "devices", |devices| {
         each(devices, "requests", |request| {
-            at(request, "exactly", default_request);
+            update_map(request, "exactly", default_request);
             each(request, "firstAvailable", default_request);
         });
     });

@@ -1,7 +1,7 @@
 //! `devicetaintrules`.
 
 use super::validate::{driver_name, label, pool_name, selectors, taint};
-use crate::defaults::{fill, within};
+use crate::defaults::{fill, update_or_insert_map};
 use crate::{
     About, Cell, Check, Column, Context, Deleted, Generation, Kind, Rules, Scope, Strategy, Version, columns,
 };
@@ -59,7 +59,9 @@ impl Strategy for DeviceTaintRuleStrategy {
 }
 
 fn set_time(object: &mut Map, context: &Context<'_>) {
-    within(object, "spec", |spec| within(spec, "taint", |taint| fill(taint, "timeAdded", context.now)));
+    update_or_insert_map(object, "spec", |spec| {
+        update_or_insert_map(spec, "taint", |taint| fill(taint, "timeAdded", context.now))
+    });
 }
 
 type NameRule = fn(&str, &Path<'_>) -> List;

@@ -4,7 +4,7 @@ use super::claim::{self, Deletion, Names};
 use super::validate::Parameters;
 use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
 use crate::Resets;
-use crate::defaults::{at, each};
+use crate::defaults::{each, update_map};
 use crate::{
     About, Cell, Column, Context, Deleted, Kind, Rules, Strategy, Subresource, Version, columns, metadata,
 };
@@ -53,7 +53,7 @@ struct ResourceClaimStrategy;
 
 impl Strategy for ResourceClaimStrategy {
     fn default(&self, object: &mut Map) {
-        at(object, "spec", default_claim);
+        update_map(object, "spec", default_claim);
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
@@ -104,11 +104,11 @@ fn drop_disabled(new: &mut Map, old: Option<&Map>) {
     let old_results = old.map(results).unwrap_or_default();
     let admin = old_results.iter().any(|result| result.admin_access().is_some())
         || spec.is_some_and(has_admin_access);
-    at(new, "spec", |new| drop_from_claim(new, spec, admin));
+    update_map(new, "spec", |new| drop_from_claim(new, spec, admin));
     if !admin {
-        at(new, "status", |status| {
-            at(status, "allocation", |allocation| {
-                at(allocation, "devices", |devices| {
+        update_map(new, "status", |status| {
+            update_map(status, "allocation", |allocation| {
+                update_map(allocation, "devices", |devices| {
                     each(devices, "results", |result| drop(result.remove("adminAccess")));
                 });
             });
@@ -126,7 +126,7 @@ fn drop_released(new: &mut Map, old: &Map) {
     let ids = |object| results(object).into_iter().map(id_of_result).collect::<HashSet<_>>();
     let kept = ids(new);
     let released: HashSet<[String; 3]> = ids(old).difference(&kept).cloned().collect();
-    at(new, "status", |status| {
+    update_map(new, "status", |status| {
         let Some(devices) = status.get_mut("devices").and_then(Value::as_list_mut) else { return };
         devices.retain(|device| {
             let id = device.as_map().map(|device| id_of_device(AllocatedDeviceStatus::of(device)));

@@ -3,7 +3,7 @@
 use super::claim;
 use super::validate::Parameters;
 use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
-use crate::defaults::at;
+use crate::defaults::update_map;
 use crate::object_meta;
 use crate::{Cell, Column, Context, Deleted, Kind, Rules, Strategy, Version, columns};
 use object::field::{List, Path};
@@ -73,7 +73,7 @@ fn validate_spec(object: &Map, parameters: Parameters) -> List {
 
 /// Applies `to` to the spec of the claims that the template makes.
 fn in_claim(object: &mut Map, to: impl FnOnce(&mut Map)) {
-    at(object, "spec", |spec| at(spec, "spec", to));
+    update_map(object, "spec", |spec| update_map(spec, "spec", to));
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `resourceslices`.
 
 use super::{conversion, default_slice, slice, versions};
-use crate::defaults::{at, each, fill};
+use crate::defaults::{each, fill, update_map};
 use crate::{
     About, Cell, Check, Column, Context, Deleted, Generation, Kind, Refusal, Rules, Scope, SelectableFields,
     SelectableRow, Strategy, Version, columns,
@@ -46,7 +46,7 @@ struct ResourceSliceStrategy;
 
 impl Strategy for ResourceSliceStrategy {
     fn default(&self, object: &mut Map) {
-        at(object, "spec", default_slice);
+        update_map(object, "spec", default_slice);
     }
 
     fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
@@ -70,7 +70,7 @@ impl Strategy for ResourceSliceStrategy {
 }
 
 fn in_devices(object: &mut Map, mut to: impl FnMut(&mut Map)) {
-    at(object, "spec", |spec| each(spec, "devices", |device| at(device, "basic", &mut to)));
+    update_map(object, "spec", |spec| each(spec, "devices", |device| update_map(device, "basic", &mut to)));
 }
 
 fn has_taints(object: &Map) -> bool {
@@ -99,7 +99,7 @@ const PARTITION: &[&str] = &["consumesCounters", "nodeName", "nodeSelector", "al
 
 /// The feature `DRAPartitionableDevices` is off: drops its fields unless the old object uses them.
 fn drop_partitions(object: &mut Map) {
-    at(object, "spec", |spec| {
+    update_map(object, "spec", |spec| {
         spec.retain(|key, _| !matches!(key.as_str(), "sharedCounters" | "perDeviceNodeSelection"));
     });
     in_devices(object, |device| device.retain(|key, _| !PARTITION.contains(&key.as_str())));

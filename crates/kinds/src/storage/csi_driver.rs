@@ -1,7 +1,7 @@
 //! `csidrivers`.
 
 use crate::cells::{NONE, UNSET, boolean, joined};
-use crate::defaults::{at, fill, fill_text, within};
+use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::seen::Seen;
 use crate::{
     About, Cell, Check, Column, Context, Deleted, Generation, Kind, Rules, Scope, Strategy, checks, columns,
@@ -67,7 +67,7 @@ struct CSIDriverStrategy;
 
 impl Strategy for CSIDriverStrategy {
     fn default(&self, object: &mut Map) {
-        within(object, "spec", |spec| {
+        update_or_insert_map(object, "spec", |spec| {
             fill(spec, "attachRequired", true);
             fill(spec, "podInfoOnMount", false);
             fill(spec, "storageCapacity", false);
@@ -150,7 +150,7 @@ fn token_requests(spec: CSIDriverSpec<'_>, path: &Path<'_>) -> List {
 
 /// The feature `MutableCSINodeAllocatableCount` is off: drops the field unless the old object uses it.
 fn drop_update_period(object: &mut Map) {
-    at(object, "spec", |spec| drop(spec.remove("nodeAllocatableUpdatePeriodSeconds")));
+    update_map(object, "spec", |spec| drop(spec.remove("nodeAllocatableUpdatePeriodSeconds")));
 }
 
 #[cfg(test)]

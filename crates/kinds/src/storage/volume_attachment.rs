@@ -4,7 +4,7 @@ use crate::Resets;
 use crate::core::persistent_volume::rules::{class_name, inline_spec};
 use crate::core::pod_spec;
 use crate::core::volume_sources::csi_driver_name;
-use crate::defaults::{at, round_up};
+use crate::defaults::{round_up, update_map};
 use crate::{
     About, Cell, Column, Context, Deleted, Kind, Rules, Scope, Strategy, Subresource, checks, columns,
 };
@@ -55,7 +55,9 @@ struct VolumeAttachmentStrategy;
 
 impl Strategy for VolumeAttachmentStrategy {
     fn default(&self, object: &mut Map) {
-        at(object, "spec", |spec| at(spec, "source", |source| at(source, "inlineVolumeSpec", inline_volume)));
+        update_map(object, "spec", |spec| {
+            update_map(spec, "source", |source| update_map(source, "inlineVolumeSpec", inline_volume))
+        });
     }
 
     fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
@@ -159,13 +161,13 @@ fn volume_error(error: VolumeError<'_>, path: &Path<'_>) -> List {
 
 /// The feature `MutableCSINodeAllocatableCount` is off: drops the field unless the old object uses it.
 fn drop_error_code(object: &mut Map, key: &str) {
-    at(object, "status", |status| at(status, key, |error| drop(error.remove("errorCode"))));
+    update_map(object, "status", |status| update_map(status, key, |error| drop(error.remove("errorCode"))));
 }
 
 fn inline_volume(volume: &mut Map) {
     round_up(volume, "capacity");
-    at(volume, "hostPath", pod_spec::default_host_path);
-    at(volume, "azureDisk", pod_spec::default_azure_disk);
+    update_map(volume, "hostPath", pod_spec::default_host_path);
+    update_map(volume, "azureDisk", pod_spec::default_azure_disk);
 }
 
 #[cfg(test)]

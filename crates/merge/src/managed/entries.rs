@@ -175,6 +175,12 @@ pub(crate) enum Reading {
     Whole,
 }
 
+/// Checks the entries of `metadata.managedFields`, including their paths; the error is the reference's reason
+/// if one of the entries is invalid.
+pub fn check_entries(entries: &[Value]) -> Result<(), String> {
+    read(entries, Reading::Whole).map(drop)
+}
+
 /// Reads entries; the error is the reference's reason if one of them is invalid.
 pub(crate) fn read(entries: &[Value], reading: Reading) -> Result<Owners, String> {
     let mut owners = Owners::new();
@@ -203,8 +209,10 @@ pub(crate) fn read(entries: &[Value], reading: Reading) -> Result<Owners, String
         let fields = match (entry.get("fieldsV1"), reading) {
             (Some(Value::Raw(text)), Reading::Lazy) => Fields::Text(text.clone()),
             (Some(Value::Raw(text)), Reading::Whole) => {
-                let set = Set::from_json(text.as_str());
-                Fields::Set(set.map_err(|error| format!("error decoding set: {error}"))?)
+                Fields::Set(Set::from_json(text.as_str()).map_err(|error| {
+                    let entry = format!("managed fields entry {at}");
+                    format!("error decoding versioned set from {entry}: error decoding set: {error}")
+                })?)
             }
             _ => Fields::Set(Set::new()),
         };

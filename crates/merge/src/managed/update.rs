@@ -127,11 +127,11 @@ pub(crate) struct Comparisons<'a> {
     new: &'a Value,
     form: Form,
     /// By version; `None` for a version that the objects cannot be converted to.
-    known: BTreeMap<Text, Option<Known>>,
+    known: BTreeMap<Text, Option<VersionComparison>>,
 }
 
 /// The differences in one version, in fields that can be owned.
-pub(crate) struct Known {
+pub(crate) struct VersionComparison {
     /// The paths that were changed or added.
     pub(crate) written: Set,
     /// The paths that were removed.
@@ -140,7 +140,7 @@ pub(crate) struct Known {
     gone: Gone,
 }
 
-impl Known {
+impl VersionComparison {
     fn new(comparison: Comparison) -> Self {
         let written = comparison.modified.union(&comparison.added);
         let gone = Gone::new(written.union(&comparison.removed));
@@ -157,13 +157,13 @@ impl<'a> Comparisons<'a> {
         form: Form,
         comparison: Comparison,
     ) -> Self {
-        let own = Known::new(manager.filtered(manager.api_version, comparison));
+        let own = VersionComparison::new(manager.filtered(manager.api_version, comparison));
         let known = BTreeMap::from([(Text::from(manager.api_version), Some(own))]);
         Self { manager, live, new, form, known }
     }
 
     /// The differences in a version.
-    pub(crate) fn find(&mut self, version: &Text) -> Result<Option<&Known>, String> {
+    pub(crate) fn find(&mut self, version: &Text) -> Result<Option<&VersionComparison>, String> {
         if !self.known.contains_key(version) {
             let found = self.convert(version)?;
             self.known.insert(version.clone(), found);
@@ -171,7 +171,7 @@ impl<'a> Comparisons<'a> {
         Ok(self.known.get(version).and_then(Option::as_ref))
     }
 
-    fn convert(&self, version: &Text) -> Result<Option<Known>, String> {
+    fn convert(&self, version: &Text) -> Result<Option<VersionComparison>, String> {
         let manager = self.manager;
         let convert = |object: &Value| match self.form {
             Form::Typed => Ok(manager.versions.convert(object.clone(), manager.api_version, version)),
@@ -183,7 +183,7 @@ impl<'a> Comparisons<'a> {
         let shape = shape_of(&new.ty);
         let comparison = compare(Place::of(&shape), &live.value, &new.value, self.form)
             .map_err(|why| format!("failed to compare objects: {why}"))?;
-        Ok(Some(Known::new(manager.filtered(version, comparison))))
+        Ok(Some(VersionComparison::new(manager.filtered(version, comparison))))
     }
 
     /// Removes the fields from an owner that the writer changed or removed. The owner may be left without

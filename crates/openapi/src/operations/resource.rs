@@ -35,7 +35,7 @@ pub(crate) fn of_resource<'a>(
     let of_kind = Endpoint::of(resource, None, options);
     of_kind.add(&resource.verbs, descriptions, paths);
     for subresource in &resource.subresources {
-        Endpoint::of(resource, Some(subresource), options).add(&subresource.verbs, descriptions, paths);
+        Endpoint::of(resource, Some(subresource), options).add(subresource.verbs, descriptions, paths);
     }
 }
 

@@ -154,8 +154,8 @@ impl Api {
         };
         check_address(&location).await?;
         let place = Place::of(request)?;
-        match target.subresource.map(|subresource| &subresource.action) {
-            Some(Action::Connect(Connect::Log)) => self.log(request, &location, target.name, place).await,
+        match target.subresource().map(|subresource| &subresource.action) {
+            Some(Action::Connect(Connect::Log)) => self.log(request, &location, target.name(), place).await,
             Some(Action::Connect(Connect::Proxy)) => self.proxy(request, &location, info.path, place).await,
             Some(Action::Connect(connect)) => self.stream(request, location, *connect, place).await,
             _ => Err(Status::unknown_resource().into()),

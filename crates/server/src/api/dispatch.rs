@@ -16,7 +16,7 @@ use registry::{
 use tokio::time::{Instant, timeout_at};
 
 use super::compress::Coding;
-use super::represent::{Converted, Include, View};
+use super::represent::{Converted, Include, ObjectEncoder};
 use super::{Api, decode, list_body, routes, watch_body};
 use crate::large::{self, LARGE};
 use crate::layers;
@@ -39,13 +39,13 @@ struct VerbRequest<'a> {
     warnings: Warnings,
     payer: Payer,
     /// The deadline of the request.
-    until: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
 impl VerbRequest<'_> {
     fn write_options(&self, write: WriteKind) -> Result<WriteOptions, Status> {
         let options = WriteOptions::read(&pairs(self.query), write, self.user_agent, self.warnings.clone())?;
-        Ok(WriteOptions { deadline: self.until, ..options })
+        Ok(WriteOptions { deadline: self.deadline, ..options })
     }
 
     /// The object in the body. Its warnings go to the client, also if it is refused.
@@ -71,7 +71,7 @@ struct Routed<'a> {
     route: &'a routes::Route<'a>,
     warnings: Warnings,
     /// The deadline of the request.
-    until: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
 impl Api {
@@ -93,13 +93,15 @@ impl Api {
         let warnings = Warnings::default();
         warnings.extend(route.served.deprecated.as_ref().map(ToString::to_string));
         let (received, format) = (request.context.received, request.context.error_format);
-        let until = timeout.map(|timeout| received + timeout);
+        let deadline = timeout.map(|timeout| received + timeout);
         let routed =
-            Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone(), until };
+            Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone(), deadline };
         let work = self.routed(&mut request, &proof, routed);
-        let outcome = match until {
+        let outcome = match deadline {
             None => work.await,
-            Some(until) => timeout_at(until, work).await.unwrap_or_else(|_| Err(large::timed_out().into())),
+            Some(deadline) => {
+                timeout_at(deadline, work).await.unwrap_or_else(|_| Err(large::timed_out().into()))
+            }
         };
         let mut response = outcome.unwrap_or_else(|error| error.into_response(format));
         if let Some(timeout) = timeout.filter(|timeout| *timeout < self.config.request_timeout) {
@@ -126,7 +128,7 @@ impl Api {
         proof: &Authorized,
         routed: Routed<'_>,
     ) -> Result<Response, Error> {
-        let Routed { info, catalog, route, warnings, until } = routed;
+        let Routed { info, catalog, route, warnings, deadline } = routed;
         if let Some(refused) = &route.refused {
             return Err(refused.clone().into());
         }
@@ -155,7 +157,7 @@ impl Api {
             body,
             warnings,
             payer: Payer::of(request),
-            until,
+            deadline,
         };
         let is_write = matches!(
             info.verb,
@@ -169,7 +171,7 @@ impl Api {
 
     /// Whether the body of a write, or the object that it changes, is large.
     async fn is_large(&self, request: &VerbRequest<'_>) -> bool {
-        let has_object = !request.target.name.is_empty();
+        let has_object = !request.target.name().is_empty();
         request.body.len() > LARGE || (has_object && self.registry.size(&request.target).await > LARGE)
     }
 
@@ -196,19 +198,19 @@ impl Api {
     }
 
     async fn get(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
-        let view = self.view(&request, AllowedTransforms::All)?;
+        let encoder = self.encoder(&request, AllowedTransforms::All)?;
         if request.query.values("export").next().is_some_and(|value| request_info::is_true(&value)) {
             let why = "the export parameter, deprecated since v1.14, is no longer supported";
             return Err(Status::bad_request(why).into());
         }
         let version = first(request.query, "resourceVersion");
-        let content = view.ready(self.registry.get(&request.target, &version).await?).await?;
-        let bytes = self.bytes_to_encode(&request, &view, &content);
+        let content = encoder.ready(self.registry.get(&request.target, &version).await?).await?;
+        let bytes = self.bytes_to_encode(&request, &encoder, &content);
         let _permit = match bytes > LARGE {
-            true => Some(view.payer.permit(&self.large, bytes).await?),
+            true => Some(encoder.payer.permit(&self.large, bytes).await?),
             false => None,
         };
-        self.encoded(&request, &view, StatusCode::OK, &content)
+        self.encoded(&request, &encoder, StatusCode::OK, &content)
     }
 
     async fn list_or_watch(&self, request: VerbRequest<'_>, prefix: Prefix) -> Result<Response, Error> {
@@ -216,32 +218,34 @@ impl Api {
         let options = self.list_options(&request, forced)?;
         // The reference does not stream initial events as tables.
         let streaming = options.send_initial_events == Some(true) && options.bookmarks;
-        let view = self
-            .view(&request, if streaming { AllowedTransforms::NoTables } else { AllowedTransforms::All })?;
-        if !options.watch && request.target.served.stored.is_none() {
+        let encoder = self.encoder(
+            &request,
+            if streaming { AllowedTransforms::NoTables } else { AllowedTransforms::All },
+        )?;
+        if !options.watch && request.target.served().stored.is_none() {
             let objects = self.registry.component_statuses(&request.target, &options).await?;
             if !objects.is_empty() {
                 let coding = self.coding(request.preferences);
-                let form = view.list_of(objects)?;
-                let media_type = view.accept.format.media_type();
-                return Ok(form.into_response(StatusCode::OK, media_type, coding, &view));
+                let form = encoder.list_of(objects)?;
+                let media_type = encoder.accept.format.media_type();
+                return Ok(form.into_response(StatusCode::OK, media_type, coding, &encoder));
             }
         }
         if !options.watch {
             let list = self.registry.list(&request.target, &options).await?;
-            return list_body::respond(view, list, self.coding(request.preferences)).await;
+            return list_body::respond(encoder, list, self.coding(request.preferences)).await;
         }
         let timeout =
             options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or_else(|| self.watch_timeout());
-        let (accept, media_type) = view.accept.stream(self.negotiator())?;
-        let view = View { accept, ..view };
+        let (accept, media_type) = encoder.accept.stream(self.negotiator())?;
+        let encoder = ObjectEncoder { accept, ..encoder };
         let watch = self.registry.watch(&request.target, &options).await?;
-        let until = watch_body::EndConditions {
+        let end_conditions = watch_body::EndConditions {
             timeout,
             bookmarks: options.bookmarks,
             lifecycle: self.lifecycle.clone(),
         };
-        Ok(watch_body::respond(view, media_type, watch, until))
+        Ok(watch_body::respond(encoder, media_type, watch, end_conditions))
     }
 
     /// The duration of a watch without `timeoutSeconds`: random between once and twice the configured one, so
@@ -251,18 +255,17 @@ impl Api {
     }
 
     async fn create(&self, mut request: VerbRequest<'_>) -> Result<Response, Error> {
-        if request.target.subresource.is_none() {
-            // The path of a custom kind may have a name; that in the body counts.
-            request.target.name = "";
+        if request.target.subresource().is_none() {
+            request.target = request.target.collection();
         }
         // Subresources, reviews and bindings have no columns: they create objects of other kinds, or store
         // none.
-        let allowed = if request.target.subresource.is_some() || request.target.served.stored.is_none() {
+        let allowed = if request.target.subresource().is_some() || request.target.served().stored.is_none() {
             AllowedTransforms::NoTables
         } else {
             AllowedTransforms::All
         };
-        let view = self.view(&request, allowed)?;
+        let encoder = self.encoder(&request, allowed)?;
         let format = self.negotiator().body_format(request.content_type)?;
         let options = request.write_options(WriteKind::Create)?;
         let body = request.decoded(format, &options)?;
@@ -270,12 +273,12 @@ impl Api {
             .registry
             .create(&request.target, body.value, &WriteOptions { empty: body.empty, ..options })
             .await?;
-        self.answer(&request, &view, answer).await
+        self.answer(&request, &encoder, answer).await
     }
 
     async fn update(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
         check_named(&request.target)?;
-        let view = self.view(&request, AllowedTransforms::All)?;
+        let encoder = self.encoder(&request, AllowedTransforms::All)?;
         let options = request.write_options(WriteKind::Update)?;
         let format = self.negotiator().body_format(request.content_type)?;
         let body = request.decoded(format, &options)?;
@@ -283,13 +286,13 @@ impl Api {
             .registry
             .update(&request.target, body.value, &WriteOptions { empty: body.empty, ..options })
             .await?;
-        self.answer(&request, &view, answer).await
+        self.answer(&request, &encoder, answer).await
     }
 
     async fn patch(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
         let format = self.negotiator_for(&request.target).patch_type(request.content_type)?;
         check_named(&request.target)?;
-        let view = self.view(&request, AllowedTransforms::All)?;
+        let encoder = self.encoder(&request, AllowedTransforms::All)?;
         let write = match format {
             PatchType::Apply | PatchType::ApplyCbor => WriteKind::Apply,
             _ => WriteKind::Patch,
@@ -306,22 +309,22 @@ impl Api {
             PatchType::Apply => apply(ApplyFormat::Yaml).await?,
             PatchType::ApplyCbor => apply(ApplyFormat::Cbor).await?,
         };
-        self.answer(&request, &view, answer).await
+        self.answer(&request, &encoder, answer).await
     }
 
     async fn delete(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
-        let view = self.view(&request, AllowedTransforms::All)?;
+        let encoder = self.encoder(&request, AllowedTransforms::All)?;
         let options = self.delete_options(&request)?;
         let answer = self.registry.delete(&request.target, &options).await?;
-        self.answer(&request, &view, answer).await
+        self.answer(&request, &encoder, answer).await
     }
 
     async fn delete_collection(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
-        let view = self.view(&request, AllowedTransforms::All)?;
+        let encoder = self.encoder(&request, AllowedTransforms::All)?;
         let list = self.list_options(&request, Forced::No)?;
         let options = self.delete_options(&request)?;
         let deleted = self.registry.delete_collection(&request.target, &list, &options).await?;
-        list_body::respond(view, deleted, self.coding(request.preferences)).await
+        list_body::respond(encoder, deleted, self.coding(request.preferences)).await
     }
 
     fn list_options(&self, request: &VerbRequest<'_>, forced: Forced) -> Result<ListOptions, Status> {
@@ -340,18 +343,22 @@ impl Api {
             body.as_map().map(DeleteOptions::from_body).unwrap_or_default()
         };
         let ignore_read_errors = options.ignore_read_errors.filter(|_| self.registry.config().unsafe_delete);
-        let (warnings, deadline) = (request.warnings.clone(), request.until);
+        let (warnings, deadline) = (request.warnings.clone(), request.deadline);
         Ok(DeleteOptions { ignore_read_errors, warnings, deadline, ..options })
     }
 
     /// The encoding of the response's objects.
-    fn view(&self, request: &VerbRequest<'_>, allowed: AllowedTransforms) -> Result<View, Status> {
+    fn encoder(
+        &self,
+        request: &VerbRequest<'_>,
+        allowed: AllowedTransforms,
+    ) -> Result<ObjectEncoder, Status> {
         let accept = self.negotiator_for(&request.target).accept(request.preferences, allowed)?;
         // Metadata alone is a part of the stored bytes.
         let is_metadata = accept.transform.is_some_and(|transform| transform.kind != TransformKind::Table);
-        let waits = !is_metadata && request.target.served.read_waits();
-        Ok(View {
-            served: request.target.served.clone(),
+        let waits = !is_metadata && request.target.served().read_waits();
+        Ok(ObjectEncoder {
+            served: request.target.served().clone(),
             cache: self.registry.cache().clone(),
             accept,
             include: Include::read(request.query, accept)?,
@@ -364,7 +371,7 @@ impl Api {
 
     /// Negotiates for the objects of a target.
     fn negotiator_for(&self, target: &Target<'_>) -> Negotiator {
-        Negotiator { custom: target.served.is_custom(), ..self.negotiator() }
+        Negotiator { custom: target.served().is_custom(), ..self.negotiator() }
     }
 
     /// Whether a large response is compressed.
@@ -375,26 +382,26 @@ impl Api {
     async fn answer(
         &self,
         request: &VerbRequest<'_>,
-        view: &View,
+        encoder: &ObjectEncoder,
         answer: Answer,
     ) -> Result<Response, Error> {
-        let content = view.ready(answer.content).await?;
+        let content = encoder.ready(answer.content).await?;
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
-        self.encoded(request, view, code, &content)
+        self.encoded(request, encoder, code, &content)
     }
 
     /// The response with an object.
     fn encoded(
         &self,
         request: &VerbRequest<'_>,
-        view: &View,
+        encoder: &ObjectEncoder,
         code: StatusCode,
         content: &Content,
     ) -> Result<Response, Error> {
-        let pins = Pins::newest(&view.cache);
-        let mut response = large::beside(self.bytes_to_encode(request, view, content), || {
-            let (media_type, coding) = (view.accept.format.media_type(), self.coding(request.preferences));
-            Ok::<_, Status>(view.form(content)?.into_response(code, media_type, coding, view))
+        let pins = Pins::newest(&encoder.cache);
+        let mut response = large::beside(self.bytes_to_encode(request, encoder, content), || {
+            let (media_type, coding) = (encoder.accept.format.media_type(), self.coding(request.preferences));
+            Ok::<_, Status>(encoder.form(content)?.into_response(code, media_type, coding, encoder))
         })?;
         if let Body::Shared(_) = response.body() {
             response.extensions_mut().insert(pins);
@@ -403,9 +410,14 @@ impl Api {
     }
 
     /// The number of bytes of a stored object that have to be encoded or compressed for a response.
-    fn bytes_to_encode(&self, request: &VerbRequest<'_>, view: &View, content: &Content) -> usize {
+    fn bytes_to_encode(
+        &self,
+        request: &VerbRequest<'_>,
+        encoder: &ObjectEncoder,
+        content: &Content,
+    ) -> usize {
         match content {
-            Content::Entry(entry) if view.sends_stored(entry) => match self.coding(request.preferences) {
+            Content::Entry(entry) if encoder.sends_stored(entry) => match self.coding(request.preferences) {
                 Coding::Identity => 0,
                 Coding::Gzip => entry.bytes().len(),
             },
@@ -418,7 +430,7 @@ impl Api {
 /// Refuses a path without a name for a verb that needs one. Only the paths of custom kinds get here without a
 /// name.
 fn check_named(target: &Target<'_>) -> Result<(), Status> {
-    match target.name {
+    match target.name() {
         "" => Err(Status::bad_request("name must be provided")),
         _ => Ok(()),
     }
@@ -426,16 +438,16 @@ fn check_named(target: &Target<'_>) -> Result<(), Status> {
 
 /// The type that the body of a write must have.
 fn expected<'t>(target: &'t Target<'t>) -> decode::Expected<'t> {
-    match target.subresource.map(|subresource| &subresource.body) {
+    match target.subresource().map(|subresource| &subresource.body) {
         Some(SubresourceBody::Kind(ty)) => decode::Expected {
-            also: target.subresource.map(Subresource::also_accepts).unwrap_or_default(),
+            also: target.subresource().map(Subresource::also_accepts).unwrap_or_default(),
             ..decode::Expected::only(ty())
         },
         None | Some(SubresourceBody::Object | SubresourceBody::Options(_)) => decode::Expected {
-            is_custom: target.served.is_custom(),
-            strategy: Some(&*target.served.strategy),
+            is_custom: target.served().is_custom(),
+            strategy: Some(&*target.served().strategy),
             target: Some(target),
-            ..decode::Expected::only(&target.served.ty)
+            ..decode::Expected::only(&target.served().ty)
         },
     }
 }

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use bytes::Bytes;
 
 /// The documents that current responses hold, by key.
-pub(super) struct InUse<K>(Mutex<HashMap<K, Slot>>);
+pub(super) struct InUse<K>(Mutex<HashMap<K, DocumentSlot>>);
 
 /// The slot of a document. Its lock is held while the document is made.
-type Slot = Arc<Mutex<Weak<Vec<u8>>>>;
+type DocumentSlot = Arc<Mutex<Weak<Vec<u8>>>>;
 
 impl<K> Default for InUse<K> {
     fn default() -> Self {
@@ -40,7 +40,7 @@ impl<K: Eq + Hash> InUse<K> {
     }
 
     /// The slot of a key. Unused slots are removed when a new one is added.
-    fn slot(&self, key: K) -> Slot {
+    fn slot(&self, key: K) -> DocumentSlot {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get(&key) {
             return slot.clone();
@@ -51,7 +51,7 @@ impl<K: Eq + Hash> InUse<K> {
 }
 
 /// Whether a response holds the document of a slot that has no other owner, so that nobody is making it.
-fn is_in_use(slot: &Slot) -> bool {
+fn is_in_use(slot: &DocumentSlot) -> bool {
     slot.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0
 }
 

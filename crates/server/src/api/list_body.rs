@@ -32,7 +32,7 @@ use tasks::BoxFuture;
 
 use super::compress::{self, Coding, Compressor, THRESHOLD};
 use super::represent::form::LongForm;
-use super::represent::{View, table};
+use super::represent::{ObjectEncoder, table};
 use crate::body::StreamError;
 use crate::large::{LARGE, LargeWork, Permit};
 use crate::negotiate::{Format, Transform, TransformKind};
@@ -50,23 +50,23 @@ const MEASURED_PER_STEP: usize = 64;
 const MOST_CONVERTED: usize = 128 << 20;
 
 /// The response to a list.
-pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Response, Error> {
-    let media_type = view.accept.format.media_type();
-    let pins = Pins::newest(&view.cache);
-    let mut producer = Producer::new(view, list)?;
+pub(crate) async fn respond(encoder: ObjectEncoder, list: List, coding: Coding) -> Result<Response, Error> {
+    let media_type = encoder.accept.format.media_type();
+    let pins = Pins::newest(&encoder.cache);
+    let mut producer = Producer::new(encoder, list)?;
     let mut chunks = VecDeque::new();
     let mut size = 0;
     let enough = if coding == Coding::Gzip { THRESHOLD } else { 0 };
     let mut permit = None;
-    let payer = producer.view.payer.clone();
+    let payer = producer.encoder.payer.clone();
     let mut charge = None;
     loop {
         match producer.step(permit.take())? {
             Step::Again => tokio::task::yield_now().await,
-            Step::Large(bytes) => permit = Some(payer.permit(&producer.view.large, bytes).await?),
-            Step::Convert(entries) => producer.view.convert_ahead(&entries).await?,
+            Step::Large(bytes) => permit = Some(payer.permit(&producer.encoder.large, bytes).await?),
+            Step::Convert(entries) => producer.encoder.convert_ahead(&entries).await?,
             Step::ConvertAlso(entries) => {
-                producer.converted += producer.view.convert_also(&entries).await?;
+                producer.converted += producer.encoder.convert_also(&entries).await?;
                 let held = producer.held();
                 charge.get_or_insert_with(|| payer.charge(held)).set(held);
             }
@@ -97,7 +97,7 @@ pub(crate) async fn respond(view: View, list: List, coding: Coding) -> Result<Re
     let is_compressed = compressor.is_some();
     let held = producer.held();
     let charge = charge.unwrap_or_else(|| payer.charge(held));
-    let large = producer.view.large.clone();
+    let large = producer.encoder.large.clone();
     let body = ListBody { producer: Some(producer), chunks, compressor, large, waiting: None, charge };
     let mut response =
         compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), is_compressed);
@@ -123,7 +123,7 @@ enum Step {
 
 /// Encodes a list.
 struct Producer {
-    view: View,
+    encoder: ObjectEncoder,
     item: ItemEncoding,
     state: State,
     list: ListMeta,
@@ -179,23 +179,23 @@ impl Iterator for Remaining {
 }
 
 impl Producer {
-    fn new(view: View, list: List) -> Result<Self, Status> {
+    fn new(encoder: ObjectEncoder, list: List) -> Result<Self, Status> {
         let List { objects, token, remaining } = list;
-        if let Some(Transform { kind: TransformKind::Partial, .. }) = view.accept.transform {
-            return Err(view.is_list());
+        if let Some(Transform { kind: TransformKind::Partial, .. }) = encoder.accept.transform {
+            return Err(encoder.is_list());
         }
         let revision = match objects.revision {
             Revision::ZERO => String::new(),
             revision => revision.0.to_string(),
         };
         let list = ListMeta { revision, token, remaining };
-        let item = ItemEncoding::of(view.accept);
+        let item = ItemEncoding::of(encoder.accept);
         // A custom object may need the defaults of its current schema.
         let is_sent_as_stored =
-            matches!(item, ItemEncoding::Json) && view.is_working_version() && !view.served.is_custom();
+            matches!(item, ItemEncoding::Json) && encoder.is_working_version() && !encoder.served.is_custom();
         let state = match is_sent_as_stored {
             // Objects in an old version are rare, and decoded while the list is sent.
-            true => Self::checked(&view, &list, Remaining::Lazy(objects))?,
+            true => Self::checked(&encoder, &list, Remaining::Lazy(objects))?,
             false => State::Checking {
                 rest: objects,
                 checked: Vec::new(),
@@ -203,7 +203,7 @@ impl Producer {
             },
         };
         Ok(Self {
-            view,
+            encoder,
             item,
             state,
             list,
@@ -216,27 +216,27 @@ impl Producer {
     }
 
     /// The first state after the check that all objects can be decoded.
-    fn checked(view: &View, list: &ListMeta, rest: Remaining) -> Result<State, Status> {
-        Ok(match view.accept.format {
+    fn checked(encoder: &ObjectEncoder, list: &ListMeta, rest: Remaining) -> Result<State, Status> {
+        Ok(match encoder.accept.format {
             Format::Protobuf | Format::Cbor => State::Measuring { rest, measured: Vec::new(), size: 0 },
             Format::Json | Format::Pretty | Format::Yaml => {
-                match (view.accept.transform, view.served.row_order) {
+                match (encoder.accept.transform, encoder.served.row_order) {
                     (Some(Transform { kind: TransformKind::Table, .. }), Some(order)) => {
                         State::Sorting { rest, keyed: Vec::new(), order }
                     }
-                    _ => Self::start(view, list, rest, frame::Measure::default())?,
+                    _ => Self::start(encoder, list, rest, frame::Measure::default())?,
                 }
             }
         })
     }
 
     fn start(
-        view: &View,
+        encoder: &ObjectEncoder,
         list: &ListMeta,
         rest: Remaining,
         measure: frame::Measure,
     ) -> Result<State, Status> {
-        let frame = ListFrame::new(view, list, measure)?;
+        let frame = ListFrame::new(encoder, list, measure)?;
         let mut buffer = Vec::with_capacity(CHUNK + CHUNK / 4);
         buffer.extend_from_slice(&frame.before);
         Ok(State::Writing { rest, buffer, frame, any: false, long: None })
@@ -268,40 +268,40 @@ impl Producer {
 
     /// Encodes at most as many bytes of objects as `allowance` says, which is reduced by them.
     fn step_within(&mut self, allowance: &mut usize) -> Result<Step, Status> {
-        let Self { view, item, list, ahead, rest: large_rest, encoded, .. } = self;
+        let Self { encoder, item, list, ahead, rest: large_rest, encoded, .. } = self;
         match &mut self.state {
             State::Checking { rest, checked, unreadable } => {
                 for _ in 0..MEASURED_PER_STEP {
                     let Some(entry) = ahead.pop_front().or_else(|| rest.next()) else {
-                        unreadable.refuse(&view.served)?;
+                        unreadable.refuse(&encoder.served)?;
                         // Encoding is another turn.
                         *allowance = LARGE.max(*allowance);
                         let entries = std::mem::take(checked);
-                        self.state = match view.converted {
+                        self.state = match encoder.converted {
                             Some(_) => State::Converting { entries, next: 0 },
-                            None => Self::checked(view, list, Remaining::Measured(entries.into_iter()))?,
+                            None => Self::checked(encoder, list, Remaining::Measured(entries.into_iter()))?,
                         };
                         return Ok(Step::Again);
                     };
-                    if !entry.is_known_to_decode() && item.decodes(view, &entry) {
+                    if !entry.is_known_to_decode() && item.decodes(encoder, &entry) {
                         if let Err(large) = spend(allowance, &entry, ahead) {
                             return Ok(large);
                         }
-                        unreadable.check(&view.served, &entry);
+                        unreadable.check(&encoder.served, &entry);
                     }
                     checked.push(entry);
                 }
                 Ok(Step::Again)
             }
             State::Converting { entries, next } => {
-                let may_hold_more = self.converted < MOST_CONVERTED && !view.payer.is_over_budget();
+                let may_hold_more = self.converted < MOST_CONVERTED && !encoder.payer.is_over_budget();
                 let group: Vec<_> = match may_hold_more {
                     true => entries.iter().skip(*next).take(MEASURED_PER_STEP).cloned().collect(),
                     false => Vec::new(),
                 };
                 if group.is_empty() {
                     let rest = Remaining::Measured(std::mem::take(entries).into_iter());
-                    self.state = Self::checked(view, list, rest)?;
+                    self.state = Self::checked(encoder, list, rest)?;
                     return Ok(Step::Again);
                 }
                 *next += group.len();
@@ -314,14 +314,14 @@ impl Producer {
                         None => {
                             let sorted = sorted(std::mem::take(keyed)).into_iter();
                             let rest = Remaining::Measured(sorted);
-                            self.state = Self::start(view, list, rest, frame::Measure::default())?;
+                            self.state = Self::start(encoder, list, rest, frame::Measure::default())?;
                             return Ok(Step::Again);
                         }
                     };
                     if let Err(large) = spend(allowance, &entry, ahead) {
                         return Ok(large);
                     }
-                    let Some(stored) = &view.served.stored else { continue };
+                    let Some(stored) = &encoder.served.stored else { continue };
                     keyed.push((order(table::map_of(&stored.decode_now(&entry)?)), entry));
                 }
                 Ok(Step::Again)
@@ -333,18 +333,18 @@ impl Producer {
                         None => {
                             let measure = frame::Measure { count: measured.len(), size: *size };
                             let rest = Remaining::Measured(std::mem::take(measured).into_iter());
-                            self.state = Self::start(view, list, rest, measure)?;
+                            self.state = Self::start(encoder, list, rest, measure)?;
                             return Ok(Step::Again);
                         }
                     };
                     if item.is_measured() {
-                        let source = item.source(view, &entry);
+                        let source = item.source(encoder, &entry);
                         if matches!(source, Source::Missing)
                             && let Err(large) = spend(allowance, &entry, ahead)
                         {
                             return Ok(large);
                         }
-                        *size += item.size(view, &entry, &source)?;
+                        *size += item.size(encoder, &entry, &source)?;
                     }
                     measured.push(entry);
                 }
@@ -369,7 +369,7 @@ impl Producer {
                         }
                         continue;
                     }
-                    let entry = match Next::of(view, ahead, rest) {
+                    let entry = match Next::of(encoder, ahead, rest) {
                         Next::Object(entry) => entry,
                         Next::Convert(entries) => return Ok(Step::Convert(entries)),
                         Next::End => {
@@ -383,7 +383,7 @@ impl Producer {
                             return Ok(Step::Last(last.into()));
                         }
                     };
-                    let source = item.source(view, &entry);
+                    let source = item.source(encoder, &entry);
                     if matches!(source, Source::Missing)
                         && let Err(large) = spend(allowance, &entry, ahead)
                     {
@@ -392,7 +392,7 @@ impl Producer {
                     if std::mem::replace(any, true) {
                         buffer.extend_from_slice(frame.separator);
                     }
-                    match item.write(view, &entry, source, buffer)? {
+                    match item.write(encoder, &entry, source, buffer)? {
                         Rest::Nothing => {}
                         Rest::Long(form) => *long = Some(form),
                         Rest::Stored(bytes) => *large_rest = Some(bytes),
@@ -420,18 +420,18 @@ enum Next {
 
 impl Next {
     fn of(
-        view: &View,
+        encoder: &ObjectEncoder,
         ahead: &mut VecDeque<Arc<Entry>>,
         rest: &mut impl Iterator<Item = Arc<Entry>>,
     ) -> Self {
         if let Some(entry) = ahead.pop_front() {
             return Self::Object(entry);
         }
-        if view.converted.is_none() {
+        if encoder.converted.is_none() {
             return rest.next().map_or(Self::End, Self::Object);
         }
         ahead.extend(rest.take(MEASURED_PER_STEP));
-        if ahead.iter().all(|entry| view.is_ready(entry)) {
+        if ahead.iter().all(|entry| encoder.is_ready(entry)) {
             return ahead.pop_front().map_or(Self::End, Self::Object);
         }
         Self::Convert(ahead.iter().cloned().collect())
@@ -567,9 +567,9 @@ impl http_body::Body for ListBody {
                 }
                 // The held objects are all written before the first object that is not held.
                 Ok(Some(Step::Convert(entries) | Step::ConvertAlso(entries))) => {
-                    let view = this.producer.as_ref().map(|producer| producer.view.clone());
-                    this.waiting = view.map(|view| -> BoxFuture<'static, _> {
-                        Box::pin(async move { view.convert_ahead(&entries).await.map(|()| None) })
+                    let encoder = this.producer.as_ref().map(|producer| producer.encoder.clone());
+                    this.waiting = encoder.map(|encoder| -> BoxFuture<'static, _> {
+                        Box::pin(async move { encoder.convert_ahead(&entries).await.map(|()| None) })
                     });
                     continue;
                 }

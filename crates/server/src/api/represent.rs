@@ -67,9 +67,9 @@ impl Include {
     }
 }
 
-/// The encoding of the objects of a kind for one request.
+/// Encodes the objects of a kind for one request.
 #[derive(Clone)]
-pub(crate) struct View {
+pub(crate) struct ObjectEncoder {
     /// The kind, in the requested version.
     pub(crate) served: Arc<Served>,
     /// The cache of encodings.
@@ -88,7 +88,7 @@ pub(crate) struct View {
     pub(crate) payer: Payer,
 }
 
-impl View {
+impl ObjectEncoder {
     /// One object in memory: for formats in which no object is much longer than it is stored.
     pub(crate) fn object(&self, content: &Content) -> Result<Bytes, Status> {
         self.form(content)?.into_bytes()

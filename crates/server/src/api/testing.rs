@@ -9,7 +9,7 @@ use http::header::ACCEPT;
 use http_body_util::BodyExt;
 use registry::{Config, List, Registry};
 
-use super::represent::{Include, View};
+use super::represent::{Include, ObjectEncoder};
 use crate::large::LargeWork;
 use crate::negotiate::{AllowedTransforms, ClientPreferences, Negotiator};
 use crate::unsent::Payer;
@@ -59,10 +59,10 @@ impl Fixture {
         self.put("configmaps", name, json).await
     }
 
-    pub(crate) fn view(&self, group: &str, resource: &str, accept: &str) -> View {
+    pub(crate) fn encoder(&self, group: &str, resource: &str, accept: &str) -> ObjectEncoder {
         let headers: HeaderMap = [(ACCEPT, accept.parse().unwrap())].into_iter().collect();
         let preferences = ClientPreferences::of(&headers, crate::Query::new(""));
-        View {
+        ObjectEncoder {
             served: self.registry.catalog().find(group, "v1", resource).unwrap().clone(),
             cache: self.cache.clone(),
             accept: NEGOTIATOR.accept(&preferences, AllowedTransforms::All).unwrap(),

@@ -30,7 +30,7 @@ use schema::Status;
 use tokio::time::Instant;
 
 use super::compress;
-use super::represent::View;
+use super::represent::ObjectEncoder;
 use crate::body::StreamError;
 use crate::large::LARGE;
 use crate::poll_when_woken::PollWhenWoken;
@@ -57,12 +57,17 @@ pub(crate) struct EndConditions {
 
 /// The response to a watch. Format and media type must come from
 /// [`Accept::stream`](crate::negotiate::Accept::stream).
-pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until: EndConditions) -> Response {
-    let send_by = SendBy(Instant::now() + until.timeout + GRACE);
-    let slot = Arc::new(Slot::default());
-    let events = Events::new(view);
-    let run: Run = match watch {
-        Watch::Running(watcher) => Box::pin(run(watcher, events, until, Arc::clone(&slot))),
+pub(crate) fn respond(
+    encoder: ObjectEncoder,
+    media_type: &'static str,
+    watch: Watch,
+    end_conditions: EndConditions,
+) -> Response {
+    let send_by = SendBy(Instant::now() + end_conditions.timeout + GRACE);
+    let slot = Arc::new(ChunkSlot::default());
+    let events = Events::new(encoder);
+    let run: WatchFuture = match watch {
+        Watch::Running(watcher) => Box::pin(run(watcher, events, end_conditions, Arc::clone(&slot))),
         Watch::Ended(status) => Box::pin(end(status, events, Arc::clone(&slot))),
     };
     let body = WatchBody { run: Some(run), slot };
@@ -71,13 +76,13 @@ pub(crate) fn respond(view: View, media_type: &'static str, watch: Watch, until:
     response
 }
 
-type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
+type WatchFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The next chunk of a watch: written by the watch's future, taken by the body that polls it.
 #[derive(Default)]
-struct Slot(Mutex<Option<Bytes>>);
+struct ChunkSlot(Mutex<Option<Bytes>>);
 
-impl Slot {
+impl ChunkSlot {
     fn take(&self) -> Option<Bytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -109,8 +114,8 @@ enum Next {
 /// The time before the timeout at which the client gets a bookmark.
 const BEFORE_END: Duration = Duration::from_secs(2);
 
-async fn run(mut watcher: Watcher, mut events: Events, until: EndConditions, slot: Arc<Slot>) {
-    let EndConditions { timeout, bookmarks, lifecycle } = until;
+async fn run(mut watcher: Watcher, mut events: Events, end_conditions: EndConditions, slot: Arc<ChunkSlot>) {
+    let EndConditions { timeout, bookmarks, lifecycle } = end_conditions;
     let early = timeout.checked_sub(BEFORE_END).filter(|early| bookmarks && !early.is_zero());
     let mut timeout_near = PollWhenWoken::new(tokio::time::sleep(early.unwrap_or_default()));
     let mut wants_bookmark = early.is_some();
@@ -176,7 +181,7 @@ async fn next(watcher: &mut Watcher, encoding: Option<Encoding>) -> Result<Deliv
     }
 }
 
-async fn end(status: Status, events: Events, slot: Arc<Slot>) {
+async fn end(status: Status, events: Events, slot: Arc<ChunkSlot>) {
     slot.send(events.error(&status)).await;
 }
 
@@ -193,7 +198,7 @@ enum Sent {
 async fn send(
     batch: Batch,
     events: &mut Events,
-    slot: &Slot,
+    slot: &ChunkSlot,
     is_shared: bool,
 ) -> Result<Sent, Option<Status>> {
     if events.served().read_waits() {
@@ -283,8 +288,8 @@ fn fill<'b>(
 /// The body of a watch.
 struct WatchBody {
     /// `None` after the watch has ended.
-    run: Option<Run>,
-    slot: Arc<Slot>,
+    run: Option<WatchFuture>,
+    slot: Arc<ChunkSlot>,
 }
 
 impl http_body::Body for WatchBody {

@@ -67,7 +67,8 @@ pub(super) enum Command {
     Check { done: Sender<()> },
     /// Give back the space of the journal, and of the files that merging has replaced.
     Release { done: Sender<()> },
-    /// Rebuild the engine: rows that it has to move are damaged.
+    /// Stop accepting writes and recover: a merge found rows in the engine that cannot be read. Recovery
+    /// opens the engine again, and rebuilds it if rows are damaged.
     Rebuild,
     /// End.
     Close,

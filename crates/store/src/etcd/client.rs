@@ -160,11 +160,11 @@ impl Client {
         bound: Duration,
         gate: Option<&Gate>,
     ) -> Result<C::Answer, Failure> {
-        let until = Instant::now() + bound;
+        let deadline = Instant::now() + bound;
         let (mut tried, mut pause) = (0, PAUSE);
         loop {
             let index = self.current();
-            let failure = match self.attempt(index, request, until, gate).await {
+            let failure = match self.attempt(index, request, deadline, gate).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -177,12 +177,12 @@ impl Client {
             tried += 1;
             if tried >= self.members.len() {
                 tried = 0;
-                if Instant::now() + pause >= until {
+                if Instant::now() + pause >= deadline {
                     return Err(failure);
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_LIMIT);
-            } else if Instant::now() >= until {
+            } else if Instant::now() >= deadline {
                 return Err(failure);
             }
         }
@@ -192,11 +192,11 @@ impl Client {
         &self,
         index: usize,
         request: &C,
-        until: Instant,
+        deadline: Instant,
         gate: Option<&Gate>,
     ) -> Result<C::Answer, Failure> {
         let member = self.member(index)?;
-        let connection = self.connect(member, until).await?;
+        let connection = self.connect(member, deadline).await?;
         let mut grpc = connection.grpc();
         let call = async {
             grpc.ready().await.map_err(|error| Cause::Unsent(error.to_string()))?;
@@ -207,7 +207,7 @@ impl Client {
             let answer = grpc.unary(with_leader(request.clone()), path, ProstCodec::default()).await;
             answer.map_err(|status| Cause::of(&status))
         };
-        match timeout_at(until, call).await {
+        match timeout_at(deadline, call).await {
             Ok(Ok(answer)) => {
                 let answer: C::Answer = answer.into_inner();
                 if let Some(header) = answer.header() {
@@ -222,10 +222,10 @@ impl Client {
 
     /// Opens a watch at the current member, which is left if that fails.
     pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<Watch<'_>, Failure> {
-        let (index, until) = (self.current(), Instant::now() + self.request_timeout);
+        let (index, deadline) = (self.current(), Instant::now() + self.request_timeout);
         let member = self.member(index)?;
-        let opened = match self.connect(member, until).await {
-            Ok(connection) => Self::open_watch(member, index, &connection, create, until).await,
+        let opened = match self.connect(member, deadline).await {
+            Ok(connection) => Self::open_watch(member, index, &connection, create, deadline).await,
             Err(failure) => Err(failure),
         };
         if opened.is_err() {
@@ -238,11 +238,11 @@ impl Client {
     /// while etcd sends must not share a connection: hyper counts the small frames that still arrive for it
     /// as excessive load, and in the end closes the connection.
     pub(super) async fn watch_apart(&self, create: WatchCreateRequest) -> Result<Watch<'_>, Failure> {
-        let (index, until) = (self.current(), Instant::now() + self.request_timeout);
+        let (index, deadline) = (self.current(), Instant::now() + self.request_timeout);
         let member = self.member(index)?;
-        let opened = match self.dial(member, until).await {
+        let opened = match self.dial(member, deadline).await {
             Ok(connection) => {
-                let watch = Self::open_watch(member, index, &connection, create, until).await;
+                let watch = Self::open_watch(member, index, &connection, create, deadline).await;
                 watch.map(|watch| Watch { own: Some(Own(connection)), ..watch })
             }
             Err(failure) => Err(failure),
@@ -258,7 +258,7 @@ impl Client {
         index: usize,
         connection: &Connection,
         create: WatchCreateRequest,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<Watch<'a>, Failure> {
         let mut grpc = connection.grpc();
         // The stream of requests stays open: its end would end the watch.
@@ -269,7 +269,7 @@ impl Client {
             let opened = grpc.streaming(with_leader(requests), path, ProstCodec::default()).await;
             opened.map_err(|status| Cause::of(&status))
         };
-        let opened = timeout_at(until, open).await.unwrap_or(Err(Cause::TimedOut));
+        let opened = timeout_at(deadline, open).await.unwrap_or(Err(Cause::TimedOut));
         match opened {
             Ok(opened) => Ok(Watch { member, index, stream: opened.into_inner(), own: None }),
             Err(cause) => Err(member.failure(cause)),
@@ -282,29 +282,29 @@ impl Client {
     }
 
     /// The connection to a member; opens one if there is none.
-    async fn connect(&self, member: &Member, until: Instant) -> Result<Connection, Failure> {
+    async fn connect(&self, member: &Member, deadline: Instant) -> Result<Connection, Failure> {
         if let Some(open) = member.open() {
             return Ok(open);
         }
         let late = |_| member.failure(Cause::Unsent("it could not be reached in time".into()));
-        let _dialing = timeout_at(until, member.dialing.lock()).await.map_err(late)?;
+        let _dialing = timeout_at(deadline, member.dialing.lock()).await.map_err(late)?;
         if let Some(open) = member.open() {
             return Ok(open);
         }
-        let connection = self.dial(member, until).await?;
+        let connection = self.dial(member, deadline).await?;
         *member.connection() = Some(connection.clone());
         Ok(connection)
     }
 
     /// Opens a connection to a member. With several members, one that does not answer is given a part of the
     /// time.
-    async fn dial(&self, member: &Member, until: Instant) -> Result<Connection, Failure> {
+    async fn dial(&self, member: &Member, deadline: Instant) -> Result<Connection, Failure> {
         let patience = match self.members.len() {
             1 => self.dial_timeout,
             _ => self.dial_timeout.min(self.request_timeout / 4),
         };
         let open = Connection::open(&member.target, &self.tls);
-        match timeout_at(until.min(Instant::now() + patience), open).await {
+        match timeout_at(deadline.min(Instant::now() + patience), open).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => Err(member.failure(Cause::Unsent(error.to_string()))),
             Err(_) => Err(member.failure(Cause::Unsent("it could not be reached in time".into()))),

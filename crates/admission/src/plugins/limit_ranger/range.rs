@@ -113,7 +113,7 @@ impl Range {
         }
     }
 
-    /// What is wrong with a pod.
+    /// The errors of a pod; `None` if it is within all bounds.
     pub(super) fn check_pod(&self, pod: Pod<'_>, pod_level_resources: bool) -> Option<String> {
         let spec = pod.spec();
         let mut errors = Errors::default();
@@ -141,7 +141,7 @@ impl Range {
         errors.message()
     }
 
-    /// What is wrong with a claim. Its limits do not count.
+    /// The errors of a claim; `None` if it is within all bounds. Its limits are not checked.
     pub(super) fn check_claim(&self, claim: PersistentVolumeClaim<'_>) -> Option<String> {
         let requests = ResourceList::read(claim.spec().resources().requests());
         let mut errors = Errors::default();
@@ -276,7 +276,7 @@ fn quantities(list: Entries<'_, &str>) -> Vec<(Text, Quantity)> {
     read
 }
 
-/// What a pod requests, or its limits, as `select` says.
+/// The requests or the limits of a pod, by `select`.
 fn of_pod<'a>(
     spec: PodSpec<'a>,
     pod_level_resources: bool,

@@ -17,7 +17,7 @@ pub(super) struct Subject<'a> {
     pub(super) relaxes_user_namespaces: bool,
 }
 
-/// What a check found.
+/// A violation that a check has found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     reason: &'static str,
@@ -68,7 +68,7 @@ const CHECKS: &[Check] = &[
     restricted(&[(19, restricted_seccomp_profile), (25, restricted_seccomp_profile_25)]),
 ];
 
-/// What a pod violates of a level.
+/// The violations of a level by a pod.
 pub(super) fn violations(asked: LevelVersion, subject: &Subject<'_>) -> Vec<Violation> {
     let minor = match asked.version {
         Version::Latest => u64::MAX,

@@ -14,7 +14,7 @@ const VERSIONS: [&str; 3] = [
     "pod-security.admission.config.k8s.io/v1alpha1",
 ];
 
-/// What the configuration says.
+/// The configuration of the plugin.
 pub(super) struct Config {
     pub(super) defaults: Policy,
     pub(super) users: BTreeSet<String>,
@@ -63,7 +63,7 @@ fn joined(messages: name::Messages) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-/// What a mode asks for; without a word, nothing.
+/// The level and version of a mode; privileged if the level is empty.
 fn mode(name: &str, level: &str, version: &str, errors: &mut List) -> LevelVersion {
     let path = Path::new("defaults");
     let mut asked = LevelVersion::PRIVILEGED;

@@ -60,7 +60,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What one mode asks for.
+/// The level and version of a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LevelVersion {
     pub(super) level: Level,

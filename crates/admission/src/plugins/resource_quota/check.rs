@@ -20,10 +20,10 @@ pub(super) struct Check<'a> {
     pub(super) evaluator: &'a Evaluator,
 }
 
-/// What a write uses of a quota.
+/// A quota that a write is charged to.
 pub(super) struct Charge {
     pub(super) quota: Arc<Quota>,
-    /// What is used with it.
+    /// The usage of the quota, including the write.
     pub(super) used: ResourceList,
 }
 
@@ -35,8 +35,8 @@ impl Charge {
 }
 
 impl Check<'_> {
-    /// What the write uses of these quotas, which are in the order of their names; or why it is refused. The
-    /// limits that it does not come near are left out.
+    /// The charges of the write to these quotas, which are in the order of their names; an error if the write
+    /// is refused. Quotas that do not limit the write are left out.
     pub(super) fn charges(&self, quotas: &[Arc<Quota>], limited: &[Limited]) -> Result<Vec<Charge>, Status> {
         let Self { attributes, map, evaluator, .. } = *self;
         let mut limited_scopes = Vec::new();
@@ -116,8 +116,8 @@ impl Check<'_> {
         Ok((matching, scopes))
     }
 
-    /// What the write uses more than the state before, of each quota; without quotas, of one that would count
-    /// everything.
+    /// The usage of each quota that the write adds to that of the old object; without quotas, one element
+    /// with all of the usage.
     fn deltas(&self, quotas: &[&Arc<Quota>], usage: &ResourceList) -> Result<Vec<ResourceList>, Status> {
         let Self { attributes, evaluator, .. } = *self;
         let everything = || usage.without_zeros();

@@ -66,7 +66,7 @@ impl Evaluator {
         }
     }
 
-    /// Those that count some of these names, each once.
+    /// The evaluators that count one of these names, each once.
     pub(super) fn counting(names: &BTreeSet<&str>, gates: Gates) -> Vec<Self> {
         let of = |resource: (&str, &str)| Self::of(resource.0, resource.1, gates);
         let special = ["pods", "services", "persistentvolumeclaims"].map(|resource| ("", resource));
@@ -120,7 +120,7 @@ impl Evaluator {
         }
     }
 
-    /// Whether it counts what a name of a quota stands for.
+    /// Whether the evaluator counts the resource with this name in a quota.
     pub(super) fn counts(&self, name: &str) -> bool {
         match self {
             Self::Pods { .. } => pods::counts(name),
@@ -135,7 +135,7 @@ impl Evaluator {
         Some(self.prefix()).filter(|prefix| BY_NAME.contains(prefix))
     }
 
-    /// What an object uses.
+    /// The usage of an object.
     pub(super) fn usage(&self, object: &Map) -> ResourceList {
         match self {
             Self::Pods { .. } => pods::usage(Pod::of(object), MicroTime::now(), self.pod_level()),
@@ -146,7 +146,7 @@ impl Evaluator {
         }
     }
 
-    /// What a number of objects uses whose content does not count.
+    /// The usage of a number of objects, of which only the number counts.
     pub(super) fn usage_of(&self, number: usize) -> ResourceList {
         match self {
             Self::Count(name) => {

@@ -85,7 +85,7 @@ fn declared(container: Container<'_>, side: Side) -> ResourceList {
     })
 }
 
-/// What a container declares, or what it has on its node if that is more.
+/// The resources that a container declares, or those that it has on its node if they are more.
 fn resized(
     container: Container<'_>,
     side: Side,

@@ -28,7 +28,7 @@ const NAMES: [&str; 11] = [
     "limits.ephemeral-storage",
     "pods",
 ];
-/// What every container has to specify if a quota counts it.
+/// The resources that every container has to specify if a quota counts them.
 const REQUIRED: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
@@ -47,7 +47,7 @@ fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with(REQUESTS) && qualified_name(&format!("{REQUESTS}{name}")).is_empty()
 }
 
-/// What a pod uses at a time.
+/// The usage of a pod at the time `now`.
 pub(super) fn usage(pod: Pod<'_>, now: MicroTime, level: PodLevel) -> ResourceList {
     let mut usage = ResourceList::default();
     if is_alive(pod, now) {
@@ -59,7 +59,7 @@ pub(super) fn usage(pod: Pod<'_>, now: MicroTime, level: PodLevel) -> ResourceLi
     usage
 }
 
-/// What requests and limits are in a quota.
+/// Requests and limits under the names that quotas have for them.
 fn compute(requests: &ResourceList, limits: &ResourceList) -> ResourceList {
     let mut usage = ResourceList::default();
     usage.set("pods", count(1));

@@ -9,7 +9,7 @@
 
 use super::quota::Quota;
 use crate::plugins::Gates;
-use crate::{Known, Settled};
+use crate::{Lister, Settled};
 use cache::Cache;
 use object::{Text, Value};
 use schema::view::View as _;
@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 pub struct Quotas(Arc<Shared>);
 
 pub(super) struct Shared {
-    pub(super) known: Known<Quota>,
+    pub(super) known: Lister<Quota>,
     pub(super) gates: Gates,
     /// The namespaces in use. Each is there as long as a [`Namespace`] of it.
     namespaces: Mutex<HashMap<Text, Arc<State>>>,
@@ -60,7 +60,7 @@ impl Quotas {
     /// The quotas of a cache.
     pub fn new(cache: &Cache, gates: Gates) -> Result<Self, String> {
         let resource = cache.resource("resourcequotas").ok_or("the resource resourcequotas is missing")?;
-        let known = Known::new(resource, ResourceQuota::schema(), |object| Some(Quota::read(object)));
+        let known = Lister::new(resource, ResourceQuota::schema(), |object| Some(Quota::read(object)));
         Ok(Self(Arc::new(Shared {
             known,
             gates,

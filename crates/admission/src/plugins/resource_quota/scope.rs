@@ -11,7 +11,7 @@ pub(super) struct Scope {
     pub(super) name: String,
     operator: String,
     values: Vec<String>,
-    /// What the value of the scope has to be; or what is wrong with the scope.
+    /// The requirement on the value of the scope; the error of an invalid scope.
     requirement: Result<Requirement, String>,
 }
 

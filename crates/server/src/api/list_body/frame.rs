@@ -6,7 +6,7 @@ use schema::{Limits, Shape, Status, cbor, json};
 use super::ListMeta;
 use crate::api::represent::table::list_meta;
 use crate::api::represent::wire::{self, Major};
-use crate::api::represent::{View, indented, to_yaml};
+use crate::api::represent::{ObjectEncoder, indented, to_yaml};
 use crate::negotiate::{Format, MetaVersion, Transform, TransformKind};
 
 /// The parts of a list around its objects.
@@ -41,30 +41,30 @@ struct ListNames {
 }
 
 impl ListFrame {
-    pub(super) fn new(view: &View, list: &ListMeta, measure: Measure) -> Result<Self, Status> {
+    pub(super) fn new(encoder: &ObjectEncoder, list: &ListMeta, measure: Measure) -> Result<Self, Status> {
         let mut meta = list_meta(&list.revision, &list.token, list.remaining);
-        if view.names_items() && list.token.is_empty() {
+        if encoder.names_items() && list.token.is_empty() {
             // The reference writes lists of custom kinds field by field, and this one always.
             meta.insert_str(1, if meta.len() > 2 { r#""continue":"","# } else { r#""continue":"""# });
         }
-        let names = names(view);
-        match view.accept.format {
-            Format::Protobuf => Ok(protobuf(view, &names, list, measure)),
+        let names = names(encoder);
+        match encoder.accept.format {
+            Format::Protobuf => Ok(protobuf(encoder, &names, list, measure)),
             Format::Cbor => cbor(&names, &meta, measure),
             Format::Json => {
-                let before = json_before(view, &names, &meta);
+                let before = json_before(encoder, &names, &meta);
                 let mut empty = before.strip_suffix(b"[").unwrap_or(&before).to_vec();
                 empty.extend_from_slice(names.none.as_bytes());
                 empty.extend_from_slice(b"}\n");
                 Ok(Self { before: before.into(), separator: b",", after: Bytes::from_static(b"]}\n"), empty })
             }
             Format::Pretty => {
-                let around = |items: &str| indented(&with_items(view, &names, &meta, items));
+                let around = |items: &str| indented(&with_items(encoder, &names, &meta, items));
                 let (before, after) = split(&around("[0]"), "    0");
                 Ok(Self { before, separator: b",\n", after, empty: around(names.none).to_vec() })
             }
             Format::Yaml => {
-                let around = |items: &str| to_yaml(&with_items(view, &names, &meta, items));
+                let around = |items: &str| to_yaml(&with_items(encoder, &names, &meta, items));
                 let (before, after) = split(&around("[0]")?, "- 0\n");
                 Ok(Self { before, separator: b"", after, empty: around(names.none)?.to_vec() })
             }
@@ -72,13 +72,13 @@ impl ListFrame {
     }
 }
 
-fn names(view: &View) -> ListNames {
-    match view.accept.transform {
+fn names(encoder: &ObjectEncoder) -> ListNames {
+    match encoder.accept.transform {
         Some(Transform { kind: TransformKind::Table, version }) => ListNames {
             kind: "Table".into(),
             api_version: version.api_version().into(),
             items: "rows",
-            none: if view.served.has_default_columns() { "null" } else { "[]" },
+            none: if encoder.served.has_default_columns() { "null" } else { "[]" },
         },
         Some(Transform { version, .. }) => ListNames {
             kind: "PartialObjectMetadataList".into(),
@@ -87,8 +87,8 @@ fn names(view: &View) -> ListNames {
             none: "null",
         },
         None => ListNames {
-            kind: view.served.list_kind.to_string(),
-            api_version: view.served.api_version.to_string(),
+            kind: encoder.served.list_kind.to_string(),
+            api_version: encoder.served.api_version.to_string(),
             items: "items",
             none: "[]",
         },
@@ -96,16 +96,16 @@ fn names(view: &View) -> ListNames {
 }
 
 /// The JSON of a list up to its first object.
-fn json_before(view: &View, names: &ListNames, meta: &str) -> Vec<u8> {
-    if let Some(Transform { kind: TransformKind::Table, version }) = view.accept.transform {
-        return view.table_head(version, meta, Some(&view.headings()));
+fn json_before(encoder: &ObjectEncoder, names: &ListNames, meta: &str) -> Vec<u8> {
+    if let Some(Transform { kind: TransformKind::Table, version }) = encoder.accept.transform {
+        return encoder.table_head(version, meta, Some(&encoder.headings()));
     }
     let ListNames { kind, api_version, items, .. } = names;
     format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{meta},"{items}":["#).into_bytes()
 }
 
-fn with_items(view: &View, names: &ListNames, meta: &str, items: &str) -> Vec<u8> {
-    let mut text = json_before(view, names, meta);
+fn with_items(encoder: &ObjectEncoder, names: &ListNames, meta: &str, items: &str) -> Vec<u8> {
+    let mut text = json_before(encoder, names, meta);
     text.pop();
     text.extend_from_slice(items.as_bytes());
     text.push(b'}');
@@ -118,7 +118,7 @@ fn split(text: &Bytes, marker: &str) -> (Bytes, Bytes) {
     (text.slice(..at), text.slice(text.len().min(at + marker.len())..))
 }
 
-fn protobuf(view: &View, names: &ListNames, list: &ListMeta, measure: Measure) -> ListFrame {
+fn protobuf(encoder: &ObjectEncoder, names: &ListNames, list: &ListMeta, measure: Measure) -> ListFrame {
     let mut meta = Vec::new();
     wire::bytes_field(1, b"", &mut meta);
     wire::bytes_field(2, list.revision.as_bytes(), &mut meta);
@@ -128,7 +128,8 @@ fn protobuf(view: &View, names: &ListNames, list: &ListMeta, measure: Measure) -
         wire::varint(remaining as u64, &mut meta);
     }
     // In the v1beta1 message, the objects come before the metadata.
-    let meta_last = view.accept.transform.is_some_and(|transform| transform.version == MetaVersion::V1beta1);
+    let meta_last =
+        encoder.accept.transform.is_some_and(|transform| transform.version == MetaVersion::V1beta1);
     let number = if meta_last { 2 } else { 1 };
     let size = wire::field_len(number, meta.len()) + measure.size;
     let (mut before, mut after) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use schema::{Status, builtin, cbor};
 use super::CHUNK;
 use crate::api::represent::encodings::CachedEncoding;
 use crate::api::represent::form::{Form, LongForm};
-use crate::api::represent::{View, partial_head, wire};
+use crate::api::represent::{ObjectEncoder, partial_head, wire};
 use crate::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 
 /// The encoding of the objects of a list.
@@ -53,26 +53,26 @@ impl ItemEncoding {
     }
 
     /// Whether this encoding decodes an object.
-    pub(super) fn decodes(self, view: &View, entry: &Entry) -> bool {
+    pub(super) fn decodes(self, encoder: &ObjectEncoder, entry: &Entry) -> bool {
         match self {
             Self::Json | Self::Cached(CachedEncoding::PrettyItem | CachedEncoding::YamlItem) => {
-                !view.is_as_stored(entry)
+                !encoder.is_as_stored(entry)
             }
             Self::Partial(..) | Self::Message(CachedEncoding::ProtobufMeta, _) => {
-                !view.has_stored_metadata(entry)
+                !encoder.has_stored_metadata(entry)
             }
             Self::Cached(_) | Self::Message(..) | Self::Row(..) => true,
         }
     }
 
     /// The source of an object.
-    pub(super) fn source(self, view: &View, entry: &Entry) -> Source {
+    pub(super) fn source(self, encoder: &ObjectEncoder, entry: &Entry) -> Source {
         let kept = match self {
-            Self::Json if view.is_as_stored(entry) => return Source::Stored,
-            Self::Json => view.kept(entry, CachedEncoding::Json),
-            Self::Cached(encoding) | Self::Message(encoding, _) => view.kept(entry, encoding),
-            Self::Partial(Format::Json, _) if view.has_stored_metadata(entry) => return Source::Stored,
-            Self::Row(Format::Json, _) => view.kept_row(entry),
+            Self::Json if encoder.is_as_stored(entry) => return Source::Stored,
+            Self::Json => encoder.kept(entry, CachedEncoding::Json),
+            Self::Cached(encoding) | Self::Message(encoding, _) => encoder.kept(entry, encoding),
+            Self::Partial(Format::Json, _) if encoder.has_stored_metadata(entry) => return Source::Stored,
+            Self::Row(Format::Json, _) => encoder.kept_row(entry),
             Self::Partial(..) | Self::Row(..) => None,
         };
         kept.map_or(Source::Missing, Source::Kept)
@@ -84,11 +84,16 @@ impl ItemEncoding {
     }
 
     /// The size of an object, if it must be known before the start of the list.
-    pub(super) fn size(self, view: &View, entry: &Entry, source: &Source) -> Result<usize, Status> {
+    pub(super) fn size(
+        self,
+        encoder: &ObjectEncoder,
+        entry: &Entry,
+        source: &Source,
+    ) -> Result<usize, Status> {
         let Self::Message(message, number) = self else { return Ok(0) };
         let len = match source {
             Source::Kept(bytes) => bytes.len(),
-            Source::Stored | Source::Missing => view.encoded(entry, message)?.len(),
+            Source::Stored | Source::Missing => encoder.encoded(entry, message)?.len(),
         };
         Ok(wire::field_len(number, len))
     }
@@ -96,31 +101,31 @@ impl ItemEncoding {
     /// Writes an object, or its beginning; returns what is left of it.
     pub(super) fn write(
         self,
-        view: &View,
+        encoder: &ObjectEncoder,
         entry: &Entry,
         source: Source,
         out: &mut Vec<u8>,
     ) -> Result<Rest, Status> {
         let form = match (self, source) {
-            (_, Source::Kept(bytes)) => return self.write_kept(view, entry, &bytes, out),
+            (_, Source::Kept(bytes)) => return self.write_kept(encoder, entry, &bytes, out),
             (Self::Json, Source::Stored) => {
-                return Ok(match self.write_kept(view, entry, entry.bytes(), out)? {
+                return Ok(match self.write_kept(encoder, entry, entry.bytes(), out)? {
                     Rest::Encoded(bytes) => Rest::Stored(bytes),
                     other => other,
                 });
             }
-            (Self::Cached(encoding), _) => view.encoded_form(entry, encoding)?,
+            (Self::Cached(encoding), _) => encoder.encoded_form(entry, encoding)?,
             (Self::Partial(format, version), _) if format != Format::Json => {
                 let mut text = Vec::with_capacity(1024);
-                write_partial(view, entry, version, &mut text)?;
-                in_format("items", text, format, view)?
+                write_partial(encoder, entry, version, &mut text)?;
+                in_format("items", text, format, encoder)?
             }
             (Self::Row(format, version), _) if format != Format::Json => {
                 let mut text = Vec::with_capacity(1024);
-                view.row(entry, version, &mut text)?;
-                in_format("rows", text, format, view)?
+                encoder.row(entry, version, &mut text)?;
+                in_format("rows", text, format, encoder)?
             }
-            _ => return self.write_plain(view, entry, out),
+            _ => return self.write_plain(encoder, entry, out),
         };
         match form {
             Form::Long(form) => Ok(Rest::Long(form)),
@@ -129,28 +134,34 @@ impl ItemEncoding {
     }
 
     /// Writes an object in a format that is not much longer than JSON.
-    fn write_plain(self, view: &View, entry: &Entry, out: &mut Vec<u8>) -> Result<Rest, Status> {
+    fn write_plain(self, encoder: &ObjectEncoder, entry: &Entry, out: &mut Vec<u8>) -> Result<Rest, Status> {
         match self {
-            Self::Json => return self.write_kept(view, entry, &view.json(entry)?, out),
+            Self::Json => return self.write_kept(encoder, entry, &encoder.json(entry)?, out),
             Self::Cached(encoding) | Self::Message(encoding, _) => {
-                return self.write_kept(view, entry, &view.encoded(entry, encoding)?, out);
+                return self.write_kept(encoder, entry, &encoder.encoded(entry, encoding)?, out);
             }
-            Self::Partial(_, version) => write_partial(view, entry, version, out)?,
-            Self::Row(_, version) => view.row(entry, version, out)?,
+            Self::Partial(_, version) => write_partial(encoder, entry, version, out)?,
+            Self::Row(_, version) => encoder.row(entry, version, out)?,
         }
         Ok(Rest::Nothing)
     }
 
     /// Writes an object from its cached encoding, or from its JSON.
-    fn write_kept(self, view: &View, entry: &Entry, kept: &Bytes, out: &mut Vec<u8>) -> Result<Rest, Status> {
+    fn write_kept(
+        self,
+        encoder: &ObjectEncoder,
+        entry: &Entry,
+        kept: &Bytes,
+        out: &mut Vec<u8>,
+    ) -> Result<Rest, Status> {
         match self {
             Self::Json => {
                 out.push(b'{');
-                return Ok(Rest::of_part(kept, view.after_head(kept), out));
+                return Ok(Rest::of_part(kept, encoder.after_head(kept), out));
             }
             Self::Message(_, number) => wire::field_head(number, kept.len(), out),
             Self::Row(_, version) => {
-                view.write_row(kept, entry, version, out)?;
+                encoder.write_row(kept, entry, version, out)?;
                 return Ok(Rest::Nothing);
             }
             Self::Cached(_) | Self::Partial(..) => {}
@@ -186,20 +197,26 @@ impl Rest {
     }
 }
 
-fn write_partial(view: &View, entry: &Entry, version: MetaVersion, out: &mut Vec<u8>) -> Result<(), Status> {
+fn write_partial(
+    encoder: &ObjectEncoder,
+    entry: &Entry,
+    version: MetaVersion,
+    out: &mut Vec<u8>,
+) -> Result<(), Status> {
     out.extend_from_slice(partial_head(version));
-    out.extend_from_slice(&view.metadata(entry)?);
+    out.extend_from_slice(&encoder.metadata(entry)?);
     out.push(b'}');
     Ok(())
 }
 
 /// JSON as an item of a list in another format.
-fn in_format(list: &str, text: Vec<u8>, format: Format, view: &View) -> Result<Form, Status> {
+fn in_format(list: &str, text: Vec<u8>, format: Format, encoder: &ObjectEncoder) -> Result<Form, Status> {
     match format {
         Format::Pretty => Form::indented_item(text.into()),
         Format::Yaml => Form::yaml_item(list, &text),
         Format::Cbor => {
-            let item = view.finish(text, builtin::by_name("meta.v1.PartialObjectMetadata"))?.into_bytes()?;
+            let item =
+                encoder.finish(text, builtin::by_name("meta.v1.PartialObjectMetadata"))?.into_bytes()?;
             Ok(Form::Whole(item.slice(item.len().min(cbor::PREFIX.len())..)))
         }
         Format::Json | Format::Protobuf => Ok(Form::Whole(text.into())),

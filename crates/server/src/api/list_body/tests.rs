@@ -9,8 +9,8 @@ use std::io::Read;
 const META: &str = r#""namespace":"n","resourceVersion":"#;
 
 async fn listed(fixture: &Fixture, accept: &str) -> Bytes {
-    let view = fixture.view("", "configmaps", accept);
-    body(respond(view, fixture.list("configmaps").await, Coding::Identity).await.unwrap()).await
+    let encoder = fixture.encoder("", "configmaps", accept);
+    body(respond(encoder, fixture.list("configmaps").await, Coding::Identity).await.unwrap()).await
 }
 
 async fn two() -> Fixture {
@@ -37,8 +37,8 @@ async fn list_items_have_no_kind_and_api_version() {
 async fn page_has_continue_token_and_remaining_count() {
     let fixture = two().await;
     let list = List { token: "t".into(), remaining: Some(5), ..fixture.list("configmaps").await };
-    let view = fixture.view("", "configmaps", "application/json");
-    let body = body(respond(view, list, Coding::Identity).await.unwrap()).await;
+    let encoder = fixture.encoder("", "configmaps", "application/json");
+    let body = body(respond(encoder, list, Coding::Identity).await.unwrap()).await;
     let meta = r#""metadata":{"resourceVersion":"2","continue":"t","remainingItemCount":5},"items":[{"#;
     assert!(text(&body).contains(meta), "{}", text(&body));
 }
@@ -100,10 +100,10 @@ async fn protobuf_list_starts_with_its_length() {
     let bytes = listed(&fixture, "application/vnd.kubernetes.protobuf").await;
     let envelope = Envelope::read(&bytes).unwrap();
     assert_eq!(envelope.kind, "ConfigMapList");
-    let view = fixture.view("", "configmaps", "application/vnd.kubernetes.protobuf");
+    let encoder = fixture.encoder("", "configmaps", "application/vnd.kubernetes.protobuf");
     let mut wanted = b"\x0a\x07\x0a\x00\x12\x012\x1a\x00".to_vec();
     for entry in fixture.list("configmaps").await.objects {
-        let object = view.object(&entry.into()).unwrap();
+        let object = encoder.object(&entry.into()).unwrap();
         crate::api::represent::wire::bytes_field(2, Envelope::read(&object).unwrap().raw, &mut wanted);
     }
     assert_eq!(envelope.raw, wanted);
@@ -119,8 +119,8 @@ async fn protobuf_list_starts_with_its_length() {
 #[tokio::test]
 async fn list_as_partial_object_metadata_is_406() {
     let fixture = two().await;
-    let view = fixture.view("", "configmaps", &format!("application/json{PARTIAL}"));
-    let refused = respond(view, fixture.list("configmaps").await, Coding::Identity).await.unwrap_err();
+    let encoder = fixture.encoder("", "configmaps", &format!("application/json{PARTIAL}"));
+    let refused = respond(encoder, fixture.list("configmaps").await, Coding::Identity).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
         "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
@@ -135,13 +135,13 @@ async fn long_lists_are_sent_in_chunks_and_compressed() {
         fixture.config_map(&format!("c{at:03}"), &value).await;
     }
     for accept in ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"] {
-        let view = || fixture.view("", "configmaps", accept);
-        let plain = respond(view(), fixture.list("configmaps").await, Coding::Identity).await.unwrap();
+        let encoder = || fixture.encoder("", "configmaps", accept);
+        let plain = respond(encoder(), fixture.list("configmaps").await, Coding::Identity).await.unwrap();
         assert!(matches!(plain.body(), Body::Stream(_)), "{accept}");
         assert!(!plain.headers().contains_key(CONTENT_ENCODING));
         let plain = body(plain).await;
         assert!(plain.len() > 400_000, "{accept}");
-        let packed = respond(view(), fixture.list("configmaps").await, Coding::Gzip).await.unwrap();
+        let packed = respond(encoder(), fixture.list("configmaps").await, Coding::Gzip).await.unwrap();
         assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
         assert_eq!(packed.headers()[VARY], "Accept-Encoding");
         let mut unpacked = Vec::new();
@@ -167,10 +167,10 @@ const OTHER_FORMS: [&str; 6] = [
 
 /// Lists config maps while nothing can run beside the event loop: `None` if that has to.
 async fn listed_on_the_event_loop(fixture: &Fixture, accept: &str) -> Option<Bytes> {
-    let view = fixture.view("", "configmaps", accept);
-    let _permits = view.large.all_permits().await;
+    let encoder = fixture.encoder("", "configmaps", accept);
+    let _permits = encoder.large.all_permits().await;
     let list = fixture.list("configmaps").await;
-    let sent = async { body(respond(view, list, Coding::Identity).await.unwrap()).await };
+    let sent = async { body(respond(encoder, list, Coding::Identity).await.unwrap()).await };
     tokio::time::timeout(std::time::Duration::from_secs(60), sent).await.ok()
 }
 
@@ -204,9 +204,9 @@ async fn the_rest_of_a_long_object_is_encoded_beside_the_event_loop() {
     let fixture = Fixture::new().await;
     let lines: String = "x\\n".repeat(50_000);
     fixture.config_map("long", &lines).await;
-    let view = fixture.view("", "configmaps", "application/yaml");
-    let large = view.large.clone();
-    let response = respond(view, fixture.list("configmaps").await, Coding::Identity).await.unwrap();
+    let encoder = fixture.encoder("", "configmaps", "application/yaml");
+    let large = encoder.large.clone();
+    let response = respond(encoder, fixture.list("configmaps").await, Coding::Identity).await.unwrap();
     let _permits = large.all_permits().await;
     let sent = tokio::time::timeout(std::time::Duration::from_secs(60), body(response)).await;
     assert!(sent.is_err());
@@ -224,11 +224,11 @@ async fn tables_with_sorted_rows_are_sorted_beside_the_event_loop() {
         fixture.cache.commit(cache::Change::put(&resource, "", name, json)).await.unwrap();
     }
     let accept = &format!("application/json{TABLE}");
-    let view = fixture.view("flowcontrol.apiserver.k8s.io", "flowschemas", accept);
-    let permits = view.large.all_permits().await;
+    let encoder = fixture.encoder("flowcontrol.apiserver.k8s.io", "flowschemas", accept);
+    let permits = encoder.large.all_permits().await;
     let (large, sorted) = (
-        view.large.clone(),
-        Producer::new(view, fixture.list("flowschemas.flowcontrol.apiserver.k8s.io").await),
+        encoder.large.clone(),
+        Producer::new(encoder, fixture.list("flowschemas.flowcontrol.apiserver.k8s.io").await),
     );
     let mut sorted = sorted.unwrap();
     assert!(matches!(sorted.step(None), Ok(Step::Large(bytes)) if bytes > LARGE));

@@ -14,7 +14,7 @@ use object::Value;
 use schema::{Limits, Status, json};
 use store::Revision;
 
-use super::View;
+use super::ObjectEncoder;
 use super::encodings::{CachedEncoding, cache_id};
 use crate::large::LARGE;
 
@@ -35,7 +35,7 @@ enum Reuse {
     Nothing,
 }
 
-impl View {
+impl ObjectEncoder {
     /// Converts objects that are about to be written, if that needs a webhook; they cannot be written without
     /// this. The objects of the calls before are dropped.
     pub(crate) async fn convert_ahead(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {

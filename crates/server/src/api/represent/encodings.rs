@@ -12,7 +12,7 @@ use registry::Served;
 use schema::{Limits, Status, cbor, json, protobuf};
 
 use super::form::Form;
-use super::{View, object_meta, protobuf_meta, span, table};
+use super::{ObjectEncoder, object_meta, protobuf_meta, span, table};
 
 /// The encodings of a stored object that are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) fn numbered(number: u32, served: &Served) -> Encoding {
     Encoding(served.id * ENCODINGS + number)
 }
 
-impl View {
+impl ObjectEncoder {
     /// An encoding of a stored object, if it is held by the response or in the cache.
     pub(crate) fn kept(&self, entry: &Entry, encoding: CachedEncoding) -> Option<Bytes> {
         if encoding == CachedEncoding::Json

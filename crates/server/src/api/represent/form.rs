@@ -13,7 +13,7 @@ use http_body::Frame;
 use schema::{Status, json, yaml};
 use tasks::BoxFuture;
 
-use super::View;
+use super::ObjectEncoder;
 use crate::api::compress::{self, Coding, Compressor, THRESHOLD};
 use crate::body::StreamError;
 use crate::large::{LargeWork, Permit};
@@ -36,7 +36,7 @@ pub(crate) fn with_line_feed(json: &[u8]) -> Bytes {
 
 /// An encoding of an object.
 pub(crate) enum Form {
-    /// All of it.
+    /// The whole encoding.
     Whole(Bytes),
     /// A large object as it is stored, in the memory of the cache; a line feed follows.
     Stored(Bytes),
@@ -103,7 +103,7 @@ impl Form {
         })
     }
 
-    /// All of it in memory: for what the server itself has made.
+    /// The whole encoding in memory: for objects that the server itself has made.
     pub(crate) fn into_bytes(self) -> Result<Bytes, Status> {
         match self {
             Self::Whole(bytes) => Ok(bytes),
@@ -116,13 +116,13 @@ impl Form {
         }
     }
 
-    /// The response with this form, for the caller of a view.
+    /// The response with this form.
     pub(crate) fn into_response(
         self,
         code: StatusCode,
         media_type: &'static str,
         coding: Coding,
-        view: &View,
+        encoder: &ObjectEncoder,
     ) -> Response {
         match self {
             Self::Whole(bytes) => compress::whole(code, media_type, bytes, coding),
@@ -137,7 +137,7 @@ impl Form {
                 let compressor = (coding == Coding::Gzip).then(Compressor::new);
                 let is_compressed = compressor.is_some();
                 let held = form.held() + compressor.as_ref().map_or(0, |_| Compressor::HELD);
-                let (large, charge) = (view.large.clone(), view.payer.charge(held));
+                let (large, charge) = (encoder.large.clone(), encoder.payer.charge(held));
                 let body = FormBody { form: Some(form), compressor, large, waiting: None, _charge: charge };
                 compress::response(code, media_type, Body::Stream(Box::pin(body)), is_compressed)
             }
@@ -244,9 +244,9 @@ mod tests {
         let mut wanted = Vec::new();
         json::indent(&json, &mut wanted);
         assert!(wanted.len() > 10 << 20);
-        let view = Fixture::new().await.view("", "configmaps", "application/json");
+        let encoder = Fixture::new().await.encoder("", "configmaps", "application/json");
         let form = Form::indented(json.clone()).unwrap();
-        let response = form.into_response(StatusCode::OK, "application/json", Coding::Identity, &view);
+        let response = form.into_response(StatusCode::OK, "application/json", Coding::Identity, &encoder);
         assert!(!response.headers().contains_key(http::header::CONTENT_LENGTH));
         let mut body = response.into_body();
         let mut all = Vec::new();
@@ -258,7 +258,7 @@ mod tests {
         assert!(all == wanted);
 
         let form = Form::indented(json).unwrap();
-        let response = form.into_response(StatusCode::OK, "application/json", Coding::Gzip, &view);
+        let response = form.into_response(StatusCode::OK, "application/json", Coding::Gzip, &encoder);
         let compressed = response.into_body().collect().await.unwrap().to_bytes();
         let mut text = Vec::new();
         flate2::read::GzDecoder::new(&*compressed).read_to_end(&mut text).unwrap();

@@ -12,7 +12,7 @@ use registry::Content;
 use schema::{Shape, Status, json};
 
 use super::encodings::CachedEncoding;
-use super::{Include, View, metadata_of, object_meta, partial_head};
+use super::{Include, ObjectEncoder, metadata_of, object_meta, partial_head};
 use crate::negotiate::MetaVersion;
 
 /// Whether a table has headings: the first event of a watch has them, the others do not.
@@ -216,7 +216,7 @@ fn headings_of(columns: &Columns) -> Bytes {
     headings(&columns.list.iter().map(ColumnDefinition::from).collect::<Vec<_>>())
 }
 
-impl View {
+impl ObjectEncoder {
     /// The columns of the kind as JSON, computed on the first use.
     pub(crate) fn headings(&self) -> Bytes {
         self.served.headings.get_or_init(|| headings(&self.served.columns)).clone()

@@ -10,7 +10,7 @@ const META: &str =
 async fn answer(accept: &str) -> String {
     let fixture = Fixture::new().await;
     let entry = fixture.config_map("a", "<1>").await;
-    let body = fixture.view("", "configmaps", accept).object(&entry.into()).unwrap();
+    let body = fixture.encoder("", "configmaps", accept).object(&entry.into()).unwrap();
     text(&body).to_owned()
 }
 
@@ -38,16 +38,16 @@ async fn another_version_is_converted_once_and_cached() {
     let fixture = Fixture::new().await;
     let json = r#"{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"n","creationTimestamp":null},"involvedObject":{"kind":"Pod"},"message":"hello","source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":""}"#;
     let entry = fixture.put("events", "e", json.to_owned()).await;
-    let view = fixture.view("events.k8s.io", "events", "application/json");
+    let encoder = fixture.encoder("events.k8s.io", "events", "application/json");
     let content = Content::Entry(entry);
-    let first = view.object(&content).unwrap();
+    let first = encoder.object(&content).unwrap();
     assert!(
         text(&first).starts_with(r#"{"kind":"Event","apiVersion":"events.k8s.io/v1","metadata":{"name":"e""#)
     );
     assert!(text(&first).contains(r#""note":"hello""#), "{}", text(&first));
-    assert_eq!(view.object(&content).unwrap(), first);
+    assert_eq!(encoder.object(&content).unwrap(), first);
     assert_eq!(fixture.cache.encodings().stats().misses, 1);
-    let core = fixture.view("", "events", "application/json").object(&content).unwrap();
+    let core = fixture.encoder("", "events", "application/json").object(&content).unwrap();
     assert!(text(&core).contains(r#""message":"hello""#));
 }
 
@@ -55,15 +55,15 @@ async fn another_version_is_converted_once_and_cached() {
 async fn protobuf_equals_the_encoding_of_the_schema() {
     let fixture = Fixture::new().await;
     let entry = fixture.config_map("a", "1").await;
-    let view = fixture.view("", "configmaps", "application/vnd.kubernetes.protobuf");
-    let tree = view.served.stored.as_ref().unwrap().decode(&entry).await.unwrap();
+    let encoder = fixture.encoder("", "configmaps", "application/vnd.kubernetes.protobuf");
+    let tree = encoder.served.stored.as_ref().unwrap().decode(&entry).await.unwrap();
     let mut wanted = Vec::new();
-    protobuf::encode(&view.served.ty, &tree, &mut wanted);
-    assert_eq!(view.object(&entry.into()).unwrap(), wanted);
-    assert_eq!(view.object(&Content::Tree(tree.clone())).unwrap(), wanted, "and for what is not stored");
+    protobuf::encode(&encoder.served.ty, &tree, &mut wanted);
+    assert_eq!(encoder.object(&entry.into()).unwrap(), wanted);
+    assert_eq!(encoder.object(&Content::Tree(tree.clone())).unwrap(), wanted, "and for what is not stored");
     let cbor =
-        fixture.view("", "configmaps", "application/cbor").object(&Content::Tree(tree.clone())).unwrap();
-    assert_eq!(cbor::decode(&view.served.ty, &cbor, &Limits::STORED).unwrap().value, tree);
+        fixture.encoder("", "configmaps", "application/cbor").object(&Content::Tree(tree.clone())).unwrap();
+    assert_eq!(cbor::decode(&encoder.served.ty, &cbor, &Limits::STORED).unwrap().value, tree);
 }
 
 #[tokio::test]
@@ -78,13 +78,13 @@ async fn partial_metadata_is_sliced_from_the_stored_bytes() {
     );
     let fixture = Fixture::new().await;
     let entry = fixture.config_map("a", "1").await;
-    let view = fixture.view("", "configmaps", &format!("application/vnd.kubernetes.protobuf{PARTIAL}"));
+    let encoder = fixture.encoder("", "configmaps", &format!("application/vnd.kubernetes.protobuf{PARTIAL}"));
     let ty = builtin::by_name("meta.v1.PartialObjectMetadata").unwrap();
     let tree = json::decode(ty, wanted.as_bytes(), &Limits::STORED).unwrap().value;
     let mut bytes = Vec::new();
     protobuf::encode(ty, &tree, &mut bytes);
-    assert_eq!(view.object(&entry.into()).unwrap(), bytes);
-    assert_eq!(view.object(&Content::Tree(tree)).unwrap(), bytes);
+    assert_eq!(encoder.object(&entry.into()).unwrap(), bytes);
+    assert_eq!(encoder.object(&Content::Tree(tree)).unwrap(), bytes);
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn single_object_as_partial_metadata_list_is_406() {
     let fixture = Fixture::new().await;
     let entry = fixture.config_map("a", "1").await;
     let status = fixture
-        .view("", "configmaps", &format!("application/json{PARTIAL_LIST}"))
+        .encoder("", "configmaps", &format!("application/json{PARTIAL_LIST}"))
         .object(&entry.into())
         .unwrap_err();
     assert_eq!(
@@ -121,21 +121,21 @@ async fn table_of_an_object_has_headings_and_one_row() {
 async fn ages_are_computed_per_request_and_rows_are_cached() {
     let fixture = Fixture::new().await;
     let entry = fixture.config_map("a", "1").await;
-    let mut view = fixture.view("", "configmaps", &format!("application/json{TABLE}"));
-    view.include = Include::None;
+    let mut encoder = fixture.encoder("", "configmaps", &format!("application/json{TABLE}"));
+    encoder.include = Include::None;
     for (now, age) in [
         (NOW, "2d21h"),
         ("2025-01-01T00:01:30.000000Z", "90s"),
         ("2024-01-01T00:00:00.000000Z", "\\u003cinvalid\\u003e"),
     ] {
-        view.now = now.parse().unwrap();
-        let table = view.object(&Content::Entry(entry.clone())).unwrap();
+        encoder.now = now.parse().unwrap();
+        let table = encoder.object(&Content::Entry(entry.clone())).unwrap();
         let row = format!(r#""rows":[{{"cells":["a",1,"{age}"],"object":null}}]}}"#);
         assert!(text(&table).trim_end().ends_with(&row), "{}", text(&table));
     }
     assert_eq!(fixture.cache.encodings().stats().misses, 1);
-    view.include = Include::Object;
-    let table = view.object(&Content::Entry(entry.clone())).unwrap();
+    encoder.include = Include::Object;
+    let table = encoder.object(&Content::Entry(entry.clone())).unwrap();
     assert!(
         text(&table).contains(r#""object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a""#)
     );
@@ -179,8 +179,8 @@ async fn scale_table_has_its_own_columns() {
     let ty = builtin::by_kind("autoscaling", "v1", "Scale").unwrap();
     let json = br#"{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d"},"spec":{"replicas":3},"status":{"replicas":2}}"#;
     let value = json::decode(ty, json, &Limits::STORED).unwrap().value;
-    let view = fixture.view("apps", "deployments", &format!("application/json{TABLE}"));
-    let table = view.object(&Content::Other { ty: ty.into(), value }).unwrap();
+    let encoder = fixture.encoder("apps", "deployments", &format!("application/json{TABLE}"));
+    let table = encoder.object(&Content::Other { ty: ty.into(), value }).unwrap();
     assert!(
         text(&table).contains(r#""rows":[{"cells":["d",3,2,"\u003cunknown\u003e"],"object":"#),
         "{}",

@@ -5,10 +5,10 @@ use registry::Content;
 use schema::{Status, builtin};
 
 use super::form::Form;
-use super::{View, metadata_of};
+use super::{ObjectEncoder, metadata_of};
 use crate::negotiate::{Transform, TransformKind};
 
-impl View {
+impl ObjectEncoder {
     /// The body of a response with objects, of which there is at least one.
     pub(crate) fn list_of(&self, objects: Vec<Value>) -> Result<Form, Status> {
         let no_type = || Status::internal_error("there is no such list");

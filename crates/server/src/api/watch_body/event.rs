@@ -15,7 +15,7 @@ use crate::api::represent::encodings::{self, CachedEncoding};
 use crate::api::represent::form::Form;
 use crate::api::represent::table::Headings;
 use crate::api::represent::wire::{self, Major};
-use crate::api::represent::{View, encode, partial_head, status};
+use crate::api::represent::{ObjectEncoder, encode, partial_head, status};
 use crate::large::LargeWork;
 use crate::negotiate::{Format, MetaVersion, Transform, TransformKind};
 
@@ -30,7 +30,7 @@ pub(super) const AFTER_STORED: &[u8] = b"}\n";
 
 /// Encodes the events of one watch.
 pub(super) struct Events {
-    view: View,
+    encoder: ObjectEncoder,
     api_version: String,
     /// Whether the next table has headings.
     headings: Headings,
@@ -42,10 +42,10 @@ pub(super) struct Events {
 type End = Option<Status>;
 
 impl Events {
-    pub(super) fn new(view: View) -> Self {
+    pub(super) fn new(encoder: ObjectEncoder) -> Self {
         Self {
-            api_version: view.served.api_version.to_string(),
-            view,
+            api_version: encoder.served.api_version.to_string(),
+            encoder,
             headings: Headings::Include,
             last_sent: Revision::ZERO,
         }
@@ -53,18 +53,18 @@ impl Events {
 
     /// The kind of the objects.
     pub(super) fn served(&self) -> &Arc<Served> {
-        &self.view.served
+        &self.encoder.served
     }
 
     /// Converts the objects of events that are about to be written, if that needs a webhook.
     pub(super) async fn convert_ahead(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {
-        self.view.convert_ahead(entries).await
+        self.encoder.convert_ahead(entries).await
     }
 
     /// The cache id for sharing chunks with other watches; `None` if nothing is shared, as for tables, which
     /// contain ages.
     pub(super) fn encoding(&self) -> Option<Encoding> {
-        let number = match (self.view.accept.transform, self.view.accept.format) {
+        let number = match (self.encoder.accept.transform, self.encoder.accept.format) {
             (None, Format::Protobuf) => 0,
             (None, Format::Cbor) => 1,
             (None, Format::Json | Format::Pretty | Format::Yaml) => 2,
@@ -81,7 +81,7 @@ impl Events {
                 return None;
             }
         };
-        Some(encodings::numbered(number, &self.view.served))
+        Some(encodings::numbered(number, &self.encoder.served))
     }
 
     /// The approximate encoded size of a batch, estimated from the stored size of its objects.
@@ -95,28 +95,30 @@ impl Events {
 
     /// The permits to encode large objects.
     pub(super) fn large(&self) -> LargeWork {
-        self.view.large.clone()
+        self.encoder.large.clone()
     }
 
     /// Whether the object of an event can be written without encoding it.
     pub(super) fn is_kept(&self, event: &Event<'_>) -> bool {
-        let (view, entry) = (&self.view, event.entry);
-        let encoding = match (view.accept.transform, view.accept.format) {
+        let (encoder, entry) = (&self.encoder, event.entry);
+        let encoding = match (encoder.accept.transform, encoder.accept.format) {
             (None, Format::Protobuf) => CachedEncoding::Protobuf,
             (None, Format::Cbor) => CachedEncoding::Cbor,
-            (None, _) if view.is_as_stored(entry) => return true,
+            (None, _) if encoder.is_as_stored(entry) => return true,
             (None, _) => CachedEncoding::Json,
             (Some(Transform { kind: TransformKind::Partial, .. }), Format::Protobuf) => {
                 CachedEncoding::ProtobufMeta
             }
             (Some(Transform { kind: TransformKind::Partial, .. }), Format::Cbor) => return false,
             (Some(Transform { kind: TransformKind::Partial, .. }), _) => {
-                return view.has_stored_metadata(entry);
+                return encoder.has_stored_metadata(entry);
             }
-            (Some(Transform { kind: TransformKind::Table, .. }), _) => return view.kept_row(entry).is_some(),
+            (Some(Transform { kind: TransformKind::Table, .. }), _) => {
+                return encoder.kept_row(entry).is_some();
+            }
             (Some(Transform { kind: TransformKind::PartialList, .. }), _) => return true,
         };
-        view.kept(entry, encoding).is_some()
+        encoder.kept(entry, encoding).is_some()
     }
 
     /// Notes that the changes up to a revision were sent.
@@ -126,8 +128,8 @@ impl Events {
 
     /// Whether the object of an event is sent as it is stored.
     pub(super) fn sends_stored(&self, event: &Event<'_>) -> bool {
-        let is_json = !matches!(self.view.accept.format, Format::Protobuf | Format::Cbor);
-        is_json && self.view.accept.transform.is_none() && self.view.is_as_stored(event.entry)
+        let is_json = !matches!(self.encoder.accept.format, Format::Protobuf | Format::Cbor);
+        is_json && self.encoder.accept.transform.is_none() && self.encoder.is_as_stored(event.entry)
     }
 
     /// Writes what comes before an object that is sent as it is stored. [`AFTER_STORED`] comes after it.
@@ -140,26 +142,26 @@ impl Events {
     pub(super) fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> Result<(), End> {
         let (kind, entry) = (event.kind.as_str(), event.entry);
         self.sent_up_to(event.revision());
-        match (self.view.accept.transform, self.view.accept.format) {
+        match (self.encoder.accept.transform, self.encoder.accept.format) {
             (None, Format::Protobuf) => {
-                let message = self.view.encoded(entry, CachedEncoding::Protobuf).map_err(Some)?;
-                protobuf(kind, &self.api_version, &self.view.served.kind, &message, out);
+                let message = self.encoder.encoded(entry, CachedEncoding::Protobuf).map_err(Some)?;
+                protobuf(kind, &self.api_version, &self.encoder.served.kind, &message, out);
             }
             (None, Format::Cbor) => {
-                cbor_event(kind, &self.view.encoded(entry, CachedEncoding::Cbor).map_err(Some)?, out)
+                cbor_event(kind, &self.encoder.encoded(entry, CachedEncoding::Cbor).map_err(Some)?, out)
             }
-            (None, _) if self.view.is_as_stored(entry) => json(kind, &[entry.bytes()], out),
-            (None, _) => json(kind, &[&self.view.json(entry).map_err(Some)?], out),
+            (None, _) if self.encoder.is_as_stored(entry) => json(kind, &[entry.bytes()], out),
+            (None, _) => json(kind, &[&self.encoder.json(entry).map_err(Some)?], out),
             (Some(Transform { kind: TransformKind::Partial, version }), Format::Protobuf) => {
-                let message = self.view.encoded(entry, CachedEncoding::ProtobufMeta).map_err(Some)?;
+                let message = self.encoder.encoded(entry, CachedEncoding::ProtobufMeta).map_err(Some)?;
                 protobuf(kind, version.api_version(), "PartialObjectMetadata", &message, out);
             }
             (Some(Transform { kind: TransformKind::Partial, .. }), Format::Cbor) => {
-                let object = self.view.object(&Content::Entry(entry.clone())).map_err(Some)?;
+                let object = self.encoder.object(&Content::Entry(entry.clone())).map_err(Some)?;
                 cbor_event(kind, &object, out);
             }
             (Some(Transform { kind: TransformKind::Partial, version }), _) => {
-                let metadata = self.view.metadata(entry).map_err(Some)?;
+                let metadata = self.encoder.metadata(entry).map_err(Some)?;
                 json(kind, &[partial_head(version), &metadata, b"}"], out);
             }
             (Some(Transform { kind: TransformKind::Table, .. }), _) => {
@@ -186,10 +188,10 @@ impl Events {
             annotations.insert(BLUEPRINT, STANDARD.encode(self.blueprint()?));
             metadata.insert("annotations", annotations);
         }
-        let view = &self.view;
-        let format = view.accept.format;
-        let (ty, api_version, kind) = match view.accept.transform {
-            None => (&*view.served.ty, self.api_version.as_str(), view.served.kind.as_str()),
+        let encoder = &self.encoder;
+        let format = encoder.accept.format;
+        let (ty, api_version, kind) = match encoder.accept.transform {
+            None => (&*encoder.served.ty, self.api_version.as_str(), encoder.served.kind.as_str()),
             Some(Transform { kind: TransformKind::Partial, version }) => {
                 let partial = "PartialObjectMetadata";
                 let ty = builtin::by_name("meta.v1.PartialObjectMetadata").ok_or(None)?;
@@ -214,16 +216,16 @@ impl Events {
     /// The event that ends a watch with an error.
     pub(super) fn error(&self, error: &Status) -> Bytes {
         let mut out = Vec::new();
-        let format = self.view.accept.format;
+        let format = self.encoder.accept.format;
         wrap("ERROR", &status::body(error, format), format, &mut out);
         out.into()
     }
 
     fn table(&mut self, kind: &str, content: &Content, out: &mut Vec<u8>) -> Result<(), End> {
-        let Some(Transform { version, .. }) = self.view.accept.transform else { return Err(None) };
+        let Some(Transform { version, .. }) = self.encoder.accept.transform else { return Err(None) };
         // Ages count from now, not from the start of the watch.
-        self.view.now = object::time::MicroTime::now();
-        let table = self.view.table_of(content, version, self.headings).map_err(Some)?;
+        self.encoder.now = object::time::MicroTime::now();
+        let table = self.encoder.table_of(content, version, self.headings).map_err(Some)?;
         self.headings = Headings::Omit;
         json(kind, &[&table], out);
         Ok(())
@@ -231,14 +233,14 @@ impl Events {
 
     /// An empty list of the kind, in the negotiated format.
     fn blueprint(&self) -> Result<Bytes, End> {
-        let (kind, api_version) = match self.view.accept.transform {
-            None => (self.view.served.list_kind.to_string(), self.api_version.clone()),
+        let (kind, api_version) = match self.encoder.accept.transform {
+            None => (self.encoder.served.list_kind.to_string(), self.api_version.clone()),
             Some(transform) => {
                 ("PartialObjectMetadataList".to_owned(), transform.version.api_version().to_owned())
             }
         };
         let mut out = Vec::new();
-        match self.view.accept.format {
+        match self.encoder.accept.format {
             Format::Protobuf => {
                 let mut meta = Vec::new();
                 (1..=3).for_each(|number| wire::bytes_field(number, b"", &mut meta));

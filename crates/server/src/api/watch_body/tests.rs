@@ -15,17 +15,17 @@ impl Setup {
     }
 
     async fn watch(&self, accept: &str, start: Start, timeout: Duration) -> Response {
-        let mut view = self.fixture.view("", "configmaps", accept);
-        let (accept, media_type) = view.accept.stream(NEGOTIATOR).unwrap();
-        view.accept = accept;
+        let mut encoder = self.fixture.encoder("", "configmaps", accept);
+        let (accept, media_type) = encoder.accept.stream(NEGOTIATOR).unwrap();
+        encoder.accept = accept;
         let resource = self.fixture.cache.resource("configmaps").unwrap();
         let request = match start {
             Start::StreamingList(_) => WatchOptions::new(start).with_bookmarks(),
             _ => WatchOptions::new(start),
         };
         let watcher = resource.watch(request).await.unwrap();
-        let until = EndConditions { timeout, bookmarks: false, lifecycle: self.lifecycle.clone() };
-        respond(view, media_type, Watch::Running(watcher), until)
+        let end_conditions = EndConditions { timeout, bookmarks: false, lifecycle: self.lifecycle.clone() };
+        respond(encoder, media_type, Watch::Running(watcher), end_conditions)
     }
 
     /// The whole body of a short watch.
@@ -93,7 +93,7 @@ async fn protobuf_events_are_length_delimited() {
     let entry = setup.fixture.config_map("a", "1").await;
     for (accept, transform) in [("", ""), ("", PARTIAL)] {
         let accept = format!("application/vnd.kubernetes.protobuf{accept}{transform}");
-        let object = setup.fixture.view("", "configmaps", &accept).object(&entry.clone().into()).unwrap();
+        let object = setup.fixture.encoder("", "configmaps", &accept).object(&entry.clone().into()).unwrap();
         let bytes = setup.short(&accept, STATE).await;
         let (length, message) = bytes.split_at(4);
         assert_eq!(u32::from_be_bytes(length.try_into().unwrap()) as usize, message.len());
@@ -180,16 +180,18 @@ async fn watch_ends_at_its_timeout_and_when_the_server_drains() {
 async fn error_is_the_last_event() {
     let setup = Setup::new().await;
     let status = Status::expired("too old resource version: 1 (20)");
-    let until = || EndConditions { timeout: LONG, bookmarks: false, lifecycle: setup.lifecycle.clone() };
-    let view = setup.fixture.view("", "configmaps", "application/json");
-    let bytes = body(respond(view, "application/json", Watch::Ended(status.clone()), until())).await;
+    let end_conditions =
+        || EndConditions { timeout: LONG, bookmarks: false, lifecycle: setup.lifecycle.clone() };
+    let encoder = setup.fixture.encoder("", "configmaps", "application/json");
+    let bytes =
+        body(respond(encoder, "application/json", Watch::Ended(status.clone()), end_conditions())).await;
     assert_eq!(
         text(&bytes),
         "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\
          \"message\":\"too old resource version: 1 (20)\",\"reason\":\"Expired\",\"code\":410}}\n"
     );
-    let view = setup.fixture.view("", "configmaps", "application/vnd.kubernetes.protobuf");
-    let bytes = body(respond(view, "application/json", Watch::Ended(status), until())).await;
+    let encoder = setup.fixture.encoder("", "configmaps", "application/vnd.kubernetes.protobuf");
+    let bytes = body(respond(encoder, "application/json", Watch::Ended(status), end_conditions())).await;
     assert!(memchr::memmem::find(&bytes, b"\x0a\x05ERROR\x12").is_some());
     assert!(memchr::memmem::find(&bytes, b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status").is_some());
 }
@@ -219,15 +221,15 @@ async fn large_batches_are_encoded_beside_the_event_loop_unless_they_are_cached(
         setup.fixture.config_map(&format!("c{at:03}"), &"x".repeat(2_000)).await;
     }
     let first = async |accept: &str| {
-        let mut view = setup.fixture.view("", "configmaps", accept);
-        let (accept, media_type) = view.accept.stream(NEGOTIATOR).unwrap();
-        view.accept = accept;
-        let _permits = view.large.all_permits().await;
+        let mut encoder = setup.fixture.encoder("", "configmaps", accept);
+        let (accept, media_type) = encoder.accept.stream(NEGOTIATOR).unwrap();
+        encoder.accept = accept;
+        let _permits = encoder.large.all_permits().await;
         let resource = setup.fixture.cache.resource("configmaps").unwrap();
         let watcher = resource.watch(WatchOptions::new(STATE)).await.unwrap();
-        let until =
+        let end_conditions =
             EndConditions { timeout: LONG * 10, bookmarks: false, lifecycle: setup.lifecycle.clone() };
-        let mut response = respond(view, media_type, Watch::Running(watcher), until);
+        let mut response = respond(encoder, media_type, Watch::Running(watcher), end_conditions);
         let frame = tokio::time::timeout(LONG, response.body_mut().frame()).await;
         frame.ok().map(|frame| frame.unwrap().unwrap().into_data().unwrap().len())
     };

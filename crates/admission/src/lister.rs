@@ -1,5 +1,5 @@
-//! Objects that plugins look things up in, in the form that they use: read once when they change, not for
-//! each write.
+//! A lister, as in client-go: the objects of a kind for look-ups. An object is decoded once when it changes,
+//! not for each write.
 
 use cache::{Cursor, Entry, Resource, Update};
 use object::{Map, Text};
@@ -8,8 +8,9 @@ use schema::stored;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The objects of one kind. What was acknowledged before a look-up is found by it.
-pub struct Known<T> {
+/// The objects of one kind, each in the form `T` that its readers need. A look-up sees every write that was
+/// acknowledged before it.
+pub struct Lister<T> {
     ty: &'static Type,
     read: fn(&Map) -> Option<T>,
     state: Mutex<State<T>>,
@@ -19,11 +20,11 @@ struct State<T> {
     cursor: Cursor,
     /// By namespace, then by name.
     namespaces: BTreeMap<Text, BTreeMap<Text, Arc<T>>>,
-    /// Everything in this order, once it was asked for.
+    /// All objects in this order; `None` until [`Lister::all`] is called after a change.
     all: Option<Arc<[Arc<T>]>>,
 }
 
-impl<T> Known<T> {
+impl<T> Lister<T> {
     /// The objects of a resource, which are of a type. Those of which `read` makes nothing, and those that
     /// cannot be decoded, count as absent.
     pub fn new(resource: Arc<Resource>, ty: &'static Type, read: fn(&Map) -> Option<T>) -> Self {
@@ -49,7 +50,7 @@ impl<T> Known<T> {
         all.get_or_insert_with(|| namespaces.values().flat_map(BTreeMap::values).cloned().collect()).clone()
     }
 
-    /// Whether there are none.
+    /// Whether the kind has no objects.
     pub fn is_empty(&self) -> bool {
         self.current().namespaces.is_empty()
     }
@@ -112,7 +113,7 @@ mod tests {
         let specs = vec![Spec::namespaced("configmaps").unwrap()];
         let cache = Cache::open(Arc::new(Memory::default()), specs, CacheOptions::default()).await.unwrap();
         let maps = cache.resource("configmaps").unwrap();
-        let known = Known::new(maps.clone(), ConfigMap::schema(), |map| {
+        let known = Lister::new(maps.clone(), ConfigMap::schema(), |map| {
             let value = map.get("data")?.get("k").and_then(Value::as_str)?;
             (value != "none").then(|| value.to_owned())
         });
