@@ -1,13 +1,13 @@
 //! What a graph holds, for comparisons.
 
-use super::{Counts, Graph, Id, Slot};
+use super::{Counts, Graph, Id, Vertex};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 impl Graph {
     /// Everything it holds, with names instead of numbers.
     pub(in crate::node) fn content(&self) -> BTreeSet<String> {
         let name = |id: &Id| {
-            let Slot { kind, namespace, name, .. } = &self.objects.slots[id.0 as usize];
+            let Vertex { kind, namespace, name, .. } = &self.objects.vertices[id.0 as usize];
             format!("{kind:?} {namespace}/{name}")
         };
         let names = |ids: &[Id]| ids.iter().map(name).collect::<BTreeSet<_>>();
@@ -27,12 +27,12 @@ impl Graph {
         let claims = claims.iter().map(|(secret, of)| format!("claims {} {:?}", name(secret), counts(of)));
         let attachments = attachments.iter().map(|(name, node)| format!("attachment {name} {node}"));
         let numbers = objects.numbers.values().flat_map(|names| names.0.values().flat_map(HashMap::values));
-        let held = numbers.map(|id| format!("{} {}", name(id), objects.slots[id.0 as usize].holders));
+        let held = numbers.map(|id| format!("{} {}", name(id), objects.vertices[id.0 as usize].holders));
         let all = pods.chain(nodes).chain(volumes).chain(claims).chain(attachments).chain(held);
         let all: BTreeSet<String> = all.collect();
         assert_eq!(
             objects.numbers.values().flat_map(|names| names.0.values().map(HashMap::len)).sum::<usize>(),
-            objects.slots.len() - objects.free.len(),
+            objects.vertices.len() - objects.free.len(),
             "a number is an object's, or free"
         );
         all
