@@ -20,7 +20,7 @@ use crate::{
     cache::Routes,
     lag::Lag,
     load, open,
-    resource::{Applied, Core},
+    resource::{Core, ToApply},
     waking::Waking,
 };
 use std::{
@@ -149,7 +149,7 @@ impl Work {
         self.put_off(core, &batch);
         let mut events = batch.events.into_iter().peekable();
         while let Some(revision) = events.peek().map(Event::revision) {
-            let mut changes: Vec<(Arc<Resource>, Vec<Applied>)> = Vec::new();
+            let mut changes: Vec<(Arc<Resource>, Vec<ToApply>)> = Vec::new();
             while let Some(event) = events.next_if(|event| event.revision() == revision) {
                 let Some((resource, applied)) = self.read(event) else { continue };
                 match changes.iter_mut().find(|(own, _)| Arc::ptr_eq(own, &resource)) {
@@ -173,7 +173,7 @@ impl Work {
     }
 
     /// The type that an event belongs to, and what it changes there.
-    fn read(&mut self, event: Event) -> Option<(Arc<Resource>, Applied)> {
+    fn read(&mut self, event: Event) -> Option<(Arc<Resource>, ToApply)> {
         let prefix = str::from_utf8(load::prefix_of(&event.key)).ok()?;
         if let Some(pending) = self.pending.get_mut(prefix) {
             pending.events.push(event);

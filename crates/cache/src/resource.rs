@@ -78,8 +78,8 @@ pub struct Resource {
     watcher_index: WatcherIndex,
     /// The lineage of the store that the state belongs to. Changes under the lock of the state.
     lineage: AtomicU64,
-    /// How often the log was begun anew. With the lineage it is the [`Era`]. Changes under the lock of the
-    /// state.
+    /// How often existing objects became readable, which no change in the log shows. With the lineage it is
+    /// the [`Era`]. Changes under the lock of the state.
     openings: AtomicU64,
     /// While the type lags: the revision up to which it is complete; otherwise the largest number.
     complete_to: AtomicU64,
@@ -88,8 +88,8 @@ pub struct Resource {
     removed: AtomicBool,
 }
 
-/// A period in which revisions can be compared and the log has every change. Watches and cursors of an
-/// earlier era end.
+/// A period in which revisions can be compared, and every change of the state is a change with a revision.
+/// Watches and cursors of an earlier era end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Era {
     /// The lineage of the store.
@@ -103,8 +103,8 @@ struct State {
     log: Log,
 }
 
-/// A change to apply.
-pub(crate) struct Applied {
+/// A change that is to be applied to the state.
+pub(crate) struct ToApply {
     pub(crate) key: Arc<str>,
     pub(crate) after: KeyState,
 }
@@ -311,9 +311,9 @@ impl Resource {
     }
 
     /// Reads an event of the store; `None` if its key cannot be one of this type.
-    pub(crate) fn applied(&self, event: &store::Event) -> Option<Applied> {
+    pub(crate) fn to_apply(&self, event: &store::Event) -> Option<ToApply> {
         let key = within(&self.spec, &event.key)?;
-        Some(Applied { key: key.into(), after: self.read(event) })
+        Some(ToApply { key: key.into(), after: self.read(event) })
     }
 
     /// The state of a key after an event of the store.
@@ -337,13 +337,13 @@ impl Resource {
     }
 
     /// Applies the changes of a revision, which is newer than all before.
-    pub(crate) fn apply(&self, revision: Revision, changes: Vec<Applied>) {
+    pub(crate) fn apply(&self, revision: Revision, changes: Vec<ToApply>) {
         let now = Instant::now();
         let (noted, log_start) = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let State { view, log } = &mut *state;
             let bytes = log.bytes();
-            let apply = |Applied { key, after }| {
+            let apply = |ToApply { key, after }| {
                 if after.unavailable().is_some() {
                     self.core.unavailable.note();
                 }

@@ -1,8 +1,8 @@
 //! Managed fields, which record the owners of an object's fields, and server-side apply, which is based on
 //! them.
 //!
-//! A [`Manager`] is made for one kind of request: a type, its version, a subresource. [`Manager::update`]
-//! updates the owners after any other write; [`Manager::apply`] merges a configuration into an object. Both
+//! A [`Ownership`] is made for one kind of request: a type, its version, a subresource. [`Ownership::update`]
+//! updates the owners after any other write; [`Ownership::apply`] merges a configuration into an object. Both
 //! are pure: the time, and how objects are converted to other versions, are given.
 //!
 //! The type says which values are atomic and which granular ([`schema::Topology`]). Sets of paths are those
@@ -101,7 +101,7 @@ pub enum Error {
 /// Keeps the managed fields of one kind of request.
 ///
 /// ```
-/// use merge::managed::{Force, Manager, Typed, Versions, Writer};
+/// use merge::managed::{Force, Ownership, Typed, Versions, Writer};
 /// use object::{Text, Value, path_set::Set};
 /// use schema::{Limits, Ref, Shape, Type, builtin, json};
 ///
@@ -121,18 +121,18 @@ pub enum Error {
 ///
 /// let ty = Ref::Static(builtin::by_kind("", "v1", "ConfigMap").unwrap());
 /// let versions = ConfigMaps(ty.clone());
-/// let manager = Manager { ty: &ty, api_version: "v1", subresource: "", versions: &versions };
+/// let ownership = Ownership { ty: &ty, api_version: "v1", subresource: "", versions: &versions };
 /// let now = Text::known("2026-01-01T00:00:00Z");
 /// let writer = |name| Writer { name, now: &now, empty: &[] };
 /// let config = |text: &str| json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::default()).unwrap().value;
 ///
 /// let one = config(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1"}}"#);
-/// let live = manager.apply(None, &one, writer("one"), Force::No).unwrap();
+/// let live = ownership.apply(None, &one, writer("one"), Force::No).unwrap();
 /// let two = config(r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"x":"2"}}"#);
-/// let refused = manager.apply(Some(&live), &two, writer("two"), Force::No).unwrap_err();
+/// let refused = ownership.apply(Some(&live), &two, writer("two"), Force::No).unwrap_err();
 /// assert_eq!(refused.to_string(), r#"Apply failed with 1 conflict: conflict with "one": .data.x"#);
 /// ```
-pub struct Manager<'a> {
+pub struct Ownership<'a> {
     /// The type of the objects, in the version of the request.
     pub ty: &'a Ref<Type>,
     /// That version: `v1`, `apps/v1`.
@@ -146,7 +146,7 @@ pub struct Manager<'a> {
 /// The manager that owns the fields from before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-impl Manager<'_> {
+impl Ownership<'_> {
     /// Updates the owners after `writer` has changed `live` to `new`. All are in the version of the request;
     /// a created object has no `live`.
     ///

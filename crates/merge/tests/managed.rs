@@ -7,7 +7,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
-use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
+use merge::managed::{Error, Force, Ownership, Scale, Typed, Versions, Writer};
 use object::path_set::Set;
 use object::{Text, Value};
 use schema::view::View;
@@ -113,19 +113,19 @@ fn run(history: &Value) -> Result<(), String> {
             let from = typed.ty.kind.as_ref().unwrap().api_version();
             *typed = versions.convert(typed.value.clone(), &from, version).unwrap();
         }
-        let manager =
-            Manager { ty: &ty, api_version: version, subresource: word(step, "s"), versions: &versions };
+        let ownership =
+            Ownership { ty: &ty, api_version: version, subresource: word(step, "s"), versions: &versions };
         let now = Text::from(format!("2024-01-01T00:00:{:02}Z", at + 1));
         let writer = Writer { name: word(step, "m"), now: &now, empty: &[] };
         let current = live.as_ref().map(|typed| &typed.value);
         let (found, next) = if word(step, "op") == "update" {
             let mut new = decode(&ty, &text_of(step.get("new").unwrap()));
-            manager.update(current, &mut new, writer);
+            ownership.update(current, &mut new, writer);
             (encode(&ty, &new), Some(new))
         } else {
             let force = if step.get("f").is_some() { Force::Yes } else { Force::No };
             let config = yaml::decode_shape(&Shape::Any, word(step, "config").as_bytes(), &Limits::default());
-            match manager.apply(current, &config.unwrap().value, writer, force) {
+            match ownership.apply(current, &config.unwrap().value, writer, force) {
                 // The facts were taken after what the server refuses, nulls where none is allowed, was
                 // pruned.
                 Ok(new) if schema.is_some() => {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
-use merge::managed::{Error, Force, Manager, Typed, Versions, Writer};
+use merge::managed::{Error, Force, Ownership, Typed, Versions, Writer};
 use object::path_set::Set;
 use object::{Map, Text, Value};
 use schema::{Limits, Ref, Shape, Type, builtin, json};
@@ -18,16 +18,16 @@ impl One {
 
     fn apply(&self, live: Option<&Value>, config: &Value) -> Result<Value, Error> {
         let writer = Writer { name: "m", now: &Text::known("2024-01-01T00:00:00Z"), empty: &[] };
-        self.manager().apply(live, config, writer, Force::Yes)
+        self.ownership().apply(live, config, writer, Force::Yes)
     }
 
     fn update(&self, live: Option<&Value>, new: &mut Value) {
         let writer = Writer { name: "m", now: &Text::known("2024-01-01T00:00:00Z"), empty: &[] };
-        self.manager().update(live, new, writer);
+        self.ownership().update(live, new, writer);
     }
 
-    fn manager(&self) -> Manager<'_> {
-        Manager { ty: &self.0, api_version: self.1, subresource: "", versions: self }
+    fn ownership(&self) -> Ownership<'_> {
+        Ownership { ty: &self.0, api_version: self.1, subresource: "", versions: self }
     }
 
     fn decode(&self, text: &str) -> Value {

@@ -173,10 +173,9 @@ impl Served {
 
     /// Whether reading an object may need a conversion webhook: [`Served::read`] is to be used then.
     pub fn read_waits(&self) -> bool {
-        self.stored.as_ref().is_some_and(|stored| {
-            stored.conversion.waits()
-                || stored.versions.others.iter().any(|version| version.conversion.waits())
-        })
+        self.stored
+            .as_ref()
+            .is_some_and(|stored| stored.versions.others.iter().any(|version| version.conversion.waits()))
     }
 
     /// Stored objects in this version.

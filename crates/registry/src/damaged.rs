@@ -61,7 +61,7 @@ impl fmt::Display for Damaged {
     }
 }
 
-/// Whether a status says that an object cannot be read.
+/// Whether a status says that an object is damaged.
 pub fn is_damaged(status: &Status) -> bool {
     match status.reason {
         Reason::StorageReadError => true,
@@ -70,20 +70,20 @@ pub fn is_damaged(status: &Status) -> bool {
     }
 }
 
-/// The objects of a list that cannot be read.
+/// The damaged objects of a list.
 #[derive(Default)]
-pub struct UnreadableObjects {
+pub struct DamagedObjects {
     /// The objects with their keys, relative to the resource type; at most one more than the error names.
     found: Vec<(String, Damaged)>,
 }
 
-impl UnreadableObjects {
-    /// The objects whose bytes are damaged.
-    pub(crate) fn damaged(served: &Served, damaged: &[Arc<Corrupt>]) -> Self {
+impl DamagedObjects {
+    /// Those that the cache could not take in.
+    pub(crate) fn of_cache(served: &Served, damaged: &[Arc<Corrupt>]) -> Self {
         let prefix = served.stored.as_ref().map_or("", |stored| stored.resource.spec().prefix());
         let mut all = Self::default();
         for corrupt in damaged {
-            log::error!(error:% = corrupt; "an object cannot be read");
+            log::error!(error:% = corrupt; "an object is damaged");
             let key = corrupt.key.to_string();
             let within = key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
             all.push(within.unwrap_or(&key), (&**corrupt).into());
@@ -95,15 +95,15 @@ impl UnreadableObjects {
     pub fn check(&mut self, served: &Served, entry: &Entry) {
         if let Some(stored) = &served.stored
             && !entry.is_known_to_decode()
-            && let Err(unreadable) = stored.decode_as_stored(entry)
+            && let Err(damaged) = stored.decode_as_stored(entry)
         {
-            self.push(entry.key(), unreadable);
+            self.push(entry.key(), damaged);
         }
     }
 
-    fn push(&mut self, within: &str, unreadable: Damaged) {
+    fn push(&mut self, within: &str, damaged: Damaged) {
         if self.found.len() <= MOST_NAMED {
-            self.found.push((within.to_owned(), unreadable));
+            self.found.push((within.to_owned(), damaged));
         }
     }
 
@@ -113,9 +113,9 @@ impl UnreadableObjects {
             return Ok(());
         }
         let mut causes = Vec::new();
-        for (within, unreadable) in self.found.iter().take(MOST_NAMED) {
+        for (within, damaged) in self.found.iter().take(MOST_NAMED) {
             let key = format!("/registry/{}/{within}", served.key_prefix);
-            let message = unreadable.storage_error(&key);
+            let message = damaged.storage_error(&key);
             causes.push(Cause { reason: "UnexpectedServerResponse".into(), message, field: key });
         }
         if self.found.len() > MOST_NAMED {

@@ -143,7 +143,7 @@ impl Registry {
             let is_other = |entry: &Entry| marked.as_ref().is_some_and(|marked| marked.uid() != entry.uid());
             let old = match found {
                 Found::Object(old) if !is_other(&old.entry) => old,
-                Found::Damaged(unreadable) => return Err(named.unreadable(&unreadable)),
+                Found::Damaged(damaged) => return Err(named.damaged(&damaged)),
                 Found::Object(_) | Found::Nothing => {
                     // A client that waits for the mark, such as a kubelet, has removed the object already.
                     let gone = marked.ok_or_else(|| named.not_found())?;
@@ -290,7 +290,8 @@ pub(crate) fn check_preconditions(
     entry: &Entry,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    // Kinds that are deleted in two phases check preconditions themselves, with other messages.
+    // In the reference, kinds that are deleted in two phases check preconditions on a way of their own, with
+    // other messages.
     let has_own_messages = resource.strategy.deletes_in_two_phases();
     let name = if has_own_messages { &resource.resource } else { &resource.kind };
     let conflict = |why: String| Err(Status::conflict(&resource.group, name, entry.name(), &why));

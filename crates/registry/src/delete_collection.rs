@@ -1,6 +1,6 @@
 //! DELETE of a collection: each selected object is deleted as if by its name.
 
-use crate::{DeleteOptions, List, ListOptions, Registry, Target, UnreadableObjects};
+use crate::{DamagedObjects, DeleteOptions, List, ListOptions, Registry, Target};
 use schema::Status;
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
@@ -24,12 +24,12 @@ impl Registry {
         let List { objects, token, remaining } = list;
         let revision = objects.revision;
         let entries: Vec<_> = objects.collect();
-        let mut unreadable = UnreadableObjects::default();
+        let mut damaged = DamagedObjects::default();
         for entry in &entries {
             tokio::task::coop::consume_budget().await;
-            unreadable.check(target.served, entry);
+            damaged.check(target.served, entry);
         }
-        unreadable.refuse(target.served)?;
+        damaged.refuse(target.served)?;
         for chunk in entries.chunks(CONCURRENT) {
             let deletions = chunk.iter().map(|entry| self.delete_named(target, entry.name(), delete));
             for deletion in join_all(deletions).await {

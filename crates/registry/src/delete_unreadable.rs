@@ -43,7 +43,7 @@ impl Registry {
         let mut was_there = false;
         loop {
             let revision = match self.find_in_place(target).await {
-                Ok((_, Found::Damaged(unreadable))) => unreadable.revision,
+                Ok((_, Found::Damaged(damaged))) => damaged.revision,
                 // Another request has removed the object.
                 Ok((_, Found::Nothing)) if was_there => break,
                 Ok(_) => return Err(readable(target)),

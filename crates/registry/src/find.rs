@@ -31,7 +31,7 @@ impl Registry {
         match self.newest(target).await? {
             Ok(Some(entry)) => found(target, entry).await,
             Ok(None) => Ok(Found::Nothing),
-            Err(unreadable) => Ok(Found::Damaged(unreadable)),
+            Err(damaged) => Ok(Found::Damaged(damaged)),
         }
     }
 
@@ -44,7 +44,7 @@ impl Registry {
                 (target, found(&target, entry).await?)
             }
             Ok(None) => (*target, Found::Nothing),
-            Err(unreadable) => (*target, Found::Damaged(unreadable)),
+            Err(damaged) => (*target, Found::Damaged(damaged)),
         })
     }
 
@@ -60,7 +60,7 @@ impl Registry {
     pub(crate) async fn find_object(&self, target: &Target<'_>) -> Result<Old, Status> {
         match self.find(target).await? {
             Found::Object(old) => Ok(old),
-            Found::Damaged(unreadable) => Err(target.unreadable(&unreadable)),
+            Found::Damaged(damaged) => Err(target.damaged(&damaged)),
             Found::Nothing => Err(target.not_found()),
         }
     }
@@ -78,6 +78,6 @@ async fn found(target: &Target<'_>, entry: Arc<Entry>) -> Result<Found, Status> 
             let object = stored.to_working_version(&entry, object).await?;
             Ok(Found::Object(Old { object, entry }))
         }
-        Err(unreadable) => Ok(Found::Damaged(unreadable)),
+        Err(damaged) => Ok(Found::Damaged(damaged)),
     }
 }

@@ -41,7 +41,7 @@ impl Registry {
         target.check_name()?;
         match target.stored()?.resource.get(target.namespace, target.name, freshness).await {
             Ok(found) => found.ok_or_else(|| target.not_found()),
-            Err(cache::Error::Corrupt(corrupt)) => Err(target.unreadable(&(&*corrupt).into())),
+            Err(cache::Error::Corrupt(corrupt)) => Err(target.damaged(&(&*corrupt).into())),
             Err(error) => Err(status(error)),
         }
     }

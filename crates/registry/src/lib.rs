@@ -61,7 +61,7 @@ pub use components::{Components, Health};
 pub use connect::{Backend, CommandStreams, ConnectOptions, KubeletAddresses, Location, is_proxyable};
 pub use content::{Answer, Content, List};
 pub use convert::{Conversion, Convert};
-pub use damaged::{UnreadableObjects, is_damaged};
+pub use damaged::{DamagedObjects, is_damaged};
 pub use error::{status, unknown_reason_500};
 pub use escalation::Escalation;
 pub use hooks::{WriteHook, WriteHooks};

@@ -15,7 +15,7 @@
 
 use crate::error::{revision, status, unknown_reason_500};
 use crate::token::Token;
-use crate::{List, ListOptions, Registry, Target, UnreadableObjects};
+use crate::{DamagedObjects, List, ListOptions, Registry, Target};
 use cache::{Filter, Freshness, Mode, Query};
 use kinds::Refusal;
 use object::quote::Quoted;
@@ -49,7 +49,7 @@ impl Registry {
             Err(cache::Error::ContinueExpired { start }) => return Err(continue_expired(target, &start)),
             other => other.map_err(status)?,
         };
-        UnreadableObjects::damaged(target.served, &objects.damaged).refuse(target.served)?;
+        DamagedObjects::of_cache(target.served, &objects.damaged).refuse(target.served)?;
         // A list that continued at the newest state stays at that state from here on.
         let revision = Some(objects.revision);
         let token = objects

@@ -2,7 +2,7 @@
 
 use crate::{Served, Stored, Target, WriteOptions, object_meta};
 use kinds::ScalePaths;
-use merge::managed::{Error, Force, Manager, Scale, Typed, Versions, Writer};
+use merge::managed::{Error, Force, Ownership, Scale, Typed, Versions, Writer};
 use object::excerpt::excerpt;
 use object::field::more;
 use object::path_set::Set;
@@ -27,14 +27,14 @@ pub(crate) struct Fields<'a> {
 #[derive(Default)]
 struct Waiting {
     /// The conversions that are to be carried out.
-    asked: Vec<Asked>,
+    wanted: Vec<WantedConversion>,
     /// The results of conversions.
-    done: Vec<(Asked, Value)>,
+    done: Vec<(WantedConversion, Value)>,
 }
 
 /// A conversion: the object, and the version to convert it to.
 #[derive(Clone, PartialEq)]
-struct Asked {
+struct WantedConversion {
     object: Value,
     to: Text,
 }
@@ -44,8 +44,8 @@ impl<'a> Fields<'a> {
         Self { target, now: Time::now().text(), waiting: Mutex::default() }
     }
 
-    /// Updates the managed fields of `new` after an update of `live`, or after a create. Both are in the
-    /// working version.
+    /// Completes `new` as its kind does before ownership is compared (`Strategy::complete`), and updates its
+    /// managed fields after an update of `live`, or after a create. Both are in the working version.
     pub(crate) async fn update(
         &self,
         live: Option<&Value>,
@@ -59,13 +59,13 @@ impl<'a> Fields<'a> {
         if served.stored.as_ref().is_none_or(|stored| stored.is_working_version) {
             if !served.read_waits() {
                 // Without a copy, which would be shared and then copied again on its first change.
-                self.manager().update(live, new, self.writer(options));
+                self.ownership().update(live, new, self.writer(options));
                 return Ok(());
             }
             let before = new.clone();
             let update = || {
                 *new = before.clone();
-                self.manager().update(live, new, self.writer(options));
+                self.ownership().update(live, new, self.writer(options));
             };
             return match self.repeated(update).await {
                 Ok(()) => Ok(()),
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
         let mut written = asked.clone();
         self.repeated(|| {
             written = asked.clone();
-            self.manager().update(live.as_ref(), &mut written, self.writer(options));
+            self.ownership().update(live.as_ref(), &mut written, self.writer(options));
         })
         .await?;
         let entries = written.get("metadata").and_then(|metadata| metadata.get("managedFields"));
@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
         config: &Value,
         options: &WriteOptions,
     ) -> Result<Value, Status> {
-        let apply = || self.manager().apply(live, config, self.writer(options), options.force);
+        let apply = || self.ownership().apply(live, config, self.writer(options), options.force);
         self.repeated(apply).await?.map_err(|error| refusal(&error))
     }
 
@@ -115,13 +115,13 @@ impl<'a> Fields<'a> {
     async fn repeated<T>(&self, mut act: impl FnMut() -> T) -> Result<T, Status> {
         loop {
             let answer = act();
-            let asked = std::mem::take(&mut self.waiting().asked);
-            if asked.is_empty() {
+            let wanted = std::mem::take(&mut self.waiting().wanted);
+            if wanted.is_empty() {
                 return Ok(answer);
             }
-            for asked in asked {
-                let converted = self.convert_through_webhook(asked.object.clone(), &asked.to).await?;
-                self.waiting().done.push((asked, converted));
+            for wanted in wanted {
+                let converted = self.convert_through_webhook(wanted.object.clone(), &wanted.to).await?;
+                self.waiting().done.push((wanted, converted));
             }
         }
     }
@@ -137,10 +137,10 @@ impl<'a> Fields<'a> {
         to.import(from, object).await
     }
 
-    fn manager(&self) -> Manager<'_> {
+    fn ownership(&self) -> Ownership<'_> {
         let served = self.target.served;
         let subresource = self.target.subresource_name();
-        Manager { ty: &served.ty, api_version: &served.api_version, subresource, versions: self }
+        Ownership { ty: &served.ty, api_version: &served.api_version, subresource, versions: self }
     }
 
     fn writer<'w>(&'w self, options: &'w WriteOptions) -> Writer<'w> {
@@ -170,11 +170,11 @@ impl Versions for Fields<'_> {
             return Some(Typed { ty: to.ty.clone(), value });
         }
         let mut waiting = self.waiting();
-        let asked = Asked { object, to: to.api_version.clone() };
-        match waiting.done.iter().find(|(known, _)| *known == asked) {
+        let wanted = WantedConversion { object, to: to.api_version.clone() };
+        match waiting.done.iter().find(|(known, _)| *known == wanted) {
             Some((_, value)) => Some(Typed { ty: to.ty.clone(), value: value.clone() }),
             None => {
-                waiting.asked.push(asked);
+                waiting.wanted.push(wanted);
                 None
             }
         }
@@ -188,7 +188,7 @@ impl Versions for Fields<'_> {
 }
 
 /// Updates the managed fields of a scale, and those of its object.
-pub(crate) struct ScaleManager<'a> {
+pub(crate) struct ScaleOwnership<'a> {
     /// The field paths of the scale in its object.
     pub(crate) paths: &'a ScalePaths,
     api_version: Text,
@@ -200,7 +200,7 @@ pub(crate) struct ScaleManager<'a> {
 
 const SCALE: &str = "autoscaling/v1";
 
-impl<'a> ScaleManager<'a> {
+impl<'a> ScaleOwnership<'a> {
     pub(crate) fn new(
         target: &Target<'_>,
         paths: &'a ScalePaths,
@@ -229,12 +229,12 @@ impl<'a> ScaleManager<'a> {
 
     /// Updates the managed fields after the scale `live` was changed to `new`.
     pub(crate) fn update(&self, live: &Value, new: &mut Value) {
-        self.manager().update(Some(live), new, self.writer());
+        self.ownership().update(Some(live), new, self.writer());
     }
 
     /// Applies a configuration to a scale.
     pub(crate) fn apply(&self, live: &Value, config: &Value) -> Result<Value, Status> {
-        let applied = self.manager().apply(Some(live), config, self.writer(), self.options.force);
+        let applied = self.ownership().apply(Some(live), config, self.writer(), self.options.force);
         applied.map_err(|error| refusal(&error))
     }
 
@@ -252,8 +252,8 @@ impl<'a> ScaleManager<'a> {
         }
     }
 
-    fn manager(&self) -> Manager<'_> {
-        Manager { ty: &self.ty, api_version: SCALE, subresource: "scale", versions: self }
+    fn ownership(&self) -> Ownership<'_> {
+        Ownership { ty: &self.ty, api_version: SCALE, subresource: "scale", versions: self }
     }
 
     fn writer(&self) -> Writer<'_> {
@@ -262,7 +262,7 @@ impl<'a> ScaleManager<'a> {
 }
 
 /// A scale has one version.
-impl Versions for ScaleManager<'_> {
+impl Versions for ScaleOwnership<'_> {
     fn ty(&self, version: &str) -> Option<Ref<Type>> {
         (version == SCALE).then(|| self.ty.clone())
     }
@@ -301,7 +301,7 @@ pub(crate) fn put_fields(
     let now = Time::now().text();
     let writer = Writer { name: &options.field_manager, now: &now, empty: &options.empty };
     let versions = &OneVersion(ty, api_version);
-    Manager { ty, api_version, subresource, versions }.update(None, object, writer);
+    Ownership { ty, api_version, subresource, versions }.update(None, object, writer);
 }
 
 /// The status of a configuration that cannot be applied.

@@ -362,17 +362,13 @@ impl CustomKind {
 
     /// The versions of stored objects, as a request whose working version is `working` sees them.
     fn seen_from(&self, working: &CustomVersion) -> StoredVersions {
-        let storage_version = |version: &CustomVersion| {
+        let readable = |version: &CustomVersion| {
             let ResourceType { kind, api_version, ty, .. } = &*version.resource_type;
             ReadableVersion::new(kind, api_version, ty.clone(), self.conversion.clone())
         };
         let others = self.versions.iter().filter(|version| !version.is_named(&working.resource_type.version));
         let storage = others.clone().position(|version| version.is_named(&self.storage_version));
-        StoredVersions {
-            working: storage_version(working),
-            others: others.map(storage_version).collect(),
-            storage,
-        }
+        StoredVersions { working: readable(working), others: others.map(readable).collect(), storage }
     }
 }
 
@@ -391,7 +387,7 @@ fn builtin(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Res
         return Ok(Served::new(Arc::new(resource_type), None));
     };
     let prefix = store_prefix(owner.group, owner.resource);
-    let storage_version = |version: &'static Version| {
+    let readable = |version: &'static Version| {
         let ResourceType { kind, api_version, ty, .. } = resolve(owner, version)?;
         Ok::<_, Error>(ReadableVersion::new(&kind, &api_version, ty, Conversion::of(version)))
     };
@@ -399,9 +395,9 @@ fn builtin(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Res
     let stored = Stored {
         resource: cache.resource(&prefix).ok_or(Error::Missing(prefix))?,
         versions: Arc::new(StoredVersions {
-            working: storage_version(storage)?,
+            working: readable(storage)?,
             storage: None,
-            others: others.map(storage_version).collect::<Result<_, _>>()?,
+            others: others.map(readable).collect::<Result<_, _>>()?,
         }),
         is_working_version: std::ptr::eq(owner, kind) && storage.name == version.name,
         conversion: Conversion::of(version),

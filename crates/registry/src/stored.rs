@@ -35,9 +35,10 @@ pub struct Stored {
     pub resource: Arc<Resource>,
     /// Every version that their bytes can be in.
     pub versions: Arc<StoredVersions>,
-    /// Whether this version is the working version.
+    /// Whether this version is the working version. Always so for a custom kind, whose requests work on the
+    /// requested version: its conversions are those of [`Stored::versions`].
     pub is_working_version: bool,
-    /// The conversion between this version and the working version.
+    /// The conversion between this version and the working version; none for a custom kind.
     pub conversion: Conversion,
     /// How requests that change only metadata find the version of the stored bytes.
     pub(crate) in_place: InPlace,
@@ -273,7 +274,7 @@ impl Stored {
 
     fn decode_or_refuse(&self, entry: &Entry) -> Result<Value, Status> {
         let key = || format!("/{}/{}", self.resource.spec().prefix(), entry.key());
-        self.decode_as_stored(entry).map_err(|unreadable| unreadable.status(&key()))
+        self.decode_as_stored(entry).map_err(|damaged| damaged.status(&key()))
     }
 
     /// The version of bytes that are not in the working version.

@@ -176,8 +176,8 @@ impl<'a> Target<'a> {
     }
 
     /// 500 for an object whose stored bytes cannot be read.
-    pub(crate) fn unreadable(&self, unreadable: &Damaged) -> Status {
-        unreadable.status(&self.key(WriteMode::DryRun))
+    pub(crate) fn damaged(&self, damaged: &Damaged) -> Status {
+        damaged.status(&self.key(WriteMode::DryRun))
     }
 
     /// 409 for the object.

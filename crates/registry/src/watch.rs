@@ -1,7 +1,7 @@
 //! WATCH of a collection, or of one object.
 
 use crate::error::{revision, status, unknown_reason_500};
-use crate::{ListOptions, Registry, Target, UnreadableObjects, list};
+use crate::{DamagedObjects, ListOptions, Registry, Target, list};
 use cache::Freshness;
 use cache::watch::{Start, WatchOptions, Watcher};
 use schema::Status;
@@ -39,7 +39,7 @@ impl Registry {
             Err(error @ cache::Error::TooOld { .. }) => Ok(Watch::Ended(status(error))),
             Err(error) => {
                 if let cache::Error::Damaged(damaged) = &error {
-                    UnreadableObjects::damaged(target.served, damaged).refuse(target.served)?;
+                    DamagedObjects::of_cache(target.served, damaged).refuse(target.served)?;
                 }
                 Err(status(error))
             }

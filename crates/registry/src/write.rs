@@ -29,7 +29,7 @@ use crate::convert::{map, map_mut};
 use crate::damaged::Damaged;
 use crate::error::{status, unknown_reason_500};
 use crate::find::{Found, Old};
-use crate::managed::{Fields, ScaleManager};
+use crate::managed::{Fields, ScaleOwnership};
 use crate::object_meta::{self, Stage};
 use crate::preconditions::{check_name, check_no_uid, check_uid, check_version, take_version};
 use crate::prepare::{default, default_stored, name_object, prepare_create, prepare_update};
@@ -78,9 +78,10 @@ pub(crate) struct Write<'a> {
     body: Body<'a>,
     /// The name in the request; empty if the name is generated, which only the object has then.
     name: String,
-    /// The manager of the scale, for a request for the subresource `scale`.
-    scale: Option<ScaleManager<'a>>,
-    /// The revision of the unreadable object that the write replaces.
+    /// The owners of the fields of the scale, for a request for the subresource `scale`.
+    scale: Option<ScaleOwnership<'a>>,
+    /// The revision of the damaged object that a PUT or an apply replaces. A POST replaces a damaged object
+    /// too, whatever its revision is.
     replaces_damaged: Option<Revision>,
 }
 
@@ -197,7 +198,7 @@ impl<'a> Write<'a> {
             }
         };
         let scale = match target.subresource.map(|subresource| &subresource.action) {
-            Some(Action::Scale(paths)) => Some(ScaleManager::new(target, paths, scale::ty()?, options)),
+            Some(Action::Scale(paths)) => Some(ScaleOwnership::new(target, paths, scale::ty()?, options)),
             _ => None,
         };
         let mode = WriteMode::dry_run_if(options.dry_run);
@@ -246,23 +247,23 @@ impl<'a> Write<'a> {
                 self.check_preconditions(None)?;
                 Err(self.target.not_found())
             }
-            Found::Damaged(unreadable) => {
-                self.check_replaces_damaged(&unreadable)?;
-                self.replaces_damaged = Some(unreadable.revision);
+            Found::Damaged(damaged) => {
+                self.check_replaces_damaged(&damaged)?;
+                self.replaces_damaged = Some(damaged.revision);
                 Ok(None)
             }
         }
     }
 
-    /// An unreadable object can be replaced by a PUT or an apply of the whole object, which creates it anew.
+    /// A damaged object can be replaced by a PUT or an apply of the whole object, which creates it anew.
     /// Its resource version is still a precondition.
-    fn check_replaces_damaged(&self, unreadable: &Damaged) -> Result<(), Status> {
+    fn check_replaces_damaged(&self, damaged: &Damaged) -> Result<(), Status> {
         let (Body::Whole(_) | Body::Apply(..), None) = (&self.body, self.target.subresource) else {
-            return Err(self.target.unreadable(unreadable));
+            return Err(self.target.damaged(damaged));
         };
         if let Body::Whole(object) = &self.body {
             let version = object_meta::text(map(object)?, "resourceVersion");
-            if !version.is_empty() && *version != unreadable.revision.to_string() {
+            if !version.is_empty() && *version != damaged.revision.to_string() {
                 return Err(self.target.conflict(MODIFIED));
             }
         }
@@ -316,7 +317,7 @@ impl<'a> Write<'a> {
                     let new = map_mut(&mut new)?;
                     object_meta::remove(new, &["resourceVersion"]);
                     if self.replaces_damaged.is_some() {
-                        // A copy of the unreadable object: it keeps its uid, so that its dependents still
+                        // A copy of the damaged object: it keeps its uid, so that its dependents still
                         // refer to it.
                         object_meta::remove(
                             new,
@@ -443,11 +444,11 @@ impl<'a> Write<'a> {
                 conflict => conflict,
             });
         }
-        self.settle_with(&mut admitted, reserved.take(), &attributes);
+        self.add_hook_work(&mut admitted, reserved.take(), &attributes);
         self.registry.replace(target, old, new, self.mode, self.oversize(), admitted).await
     }
 
-    /// Steps 9 to 14 for a new object.
+    /// The naming at the end of step 7, and steps 8 to 14 for a new object.
     async fn make(&self, new: Value, attributes: &Attributes<'_>) -> Result<Outcome, Status> {
         let (name, prefix) = {
             let new = map(&new)?;
@@ -499,12 +500,13 @@ impl<'a> Write<'a> {
         default_stored(target, &mut new)?;
         if !matches!(self.body, Body::New(_)) {
             let Config { authorizer, .. } = self.registry.config();
+            // Step 8 for a PUT or an apply that creates.
             authorizer.check(target.proof.user(), &target.attributes_for("create")).await?;
         }
         let name = object_meta::text(map(&new)?, "name").to_owned();
         let attributes = Attributes { name: &name, ..*attributes };
         let mut admitted = self.admit(&attributes, &new).await?;
-        self.settle_with(&mut admitted, reserved.take(), &attributes);
+        self.add_hook_work(&mut admitted, reserved.take(), &attributes);
         if self.mode == WriteMode::Persist {
             take_version(map_mut(&mut new)?)?;
         }
@@ -545,13 +547,13 @@ impl<'a> Write<'a> {
     }
 
     /// Adds what the kind's hook reserved, and its work after the commit, to the proof of admission.
-    fn settle_with(&self, admitted: &mut Admitted, reserved: Option<Reservation>, of: &Attributes<'_>) {
+    fn add_hook_work(&self, admitted: &mut Admitted, reserved: Option<Reservation>, of: &Attributes<'_>) {
         reserved.into_iter().for_each(|reservation| admitted.reserve(reservation));
         let work = self.hook().and_then(|hook| hook.after_commit(of.name, of.subresource));
         work.into_iter().for_each(|work| admitted.after_commit(work));
     }
 
-    /// Step 14 for a new object: commits it if there is none of its name, or an unreadable one.
+    /// Step 14 for a new object: commits it if there is none of its name, or a damaged one.
     async fn commit_new(&self, mut new: Value, admitted: Admitted) -> Result<Outcome, Status> {
         let target = self.target;
         let stored = target.stored()?;
@@ -619,7 +621,7 @@ impl<'a> Write<'a> {
 fn build_scale(
     target: &Target<'_>,
     options: &WriteOptions,
-    fields: &ScaleManager<'_>,
+    fields: &ScaleOwnership<'_>,
     body: &mut Body<'_>,
     old: Option<&Value>,
 ) -> Result<Value, Status> {

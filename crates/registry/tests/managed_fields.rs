@@ -51,7 +51,7 @@ impl Api {
     }
 
     fn tree(target: &Target<'_>, text: &str) -> Value {
-        let ty = match target.subresource().map(|subresource| &*subresource.name) {
+        let ty = match target.subresource().map(|subresource| subresource.name) {
             Some("scale") => builtin::by_kind("autoscaling", "v1", "Scale").unwrap().into(),
             _ => target.served().ty.clone(),
         };

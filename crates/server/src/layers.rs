@@ -240,6 +240,7 @@ impl Layer for UnwantedBody {
         outcome
     }
 }
+
 /// Adds a header for each warning, in quotes; within them, quotes and backslashes are escaped and nothing
 /// else.
 pub(crate) fn warned(mut response: Response, warnings: &[String]) -> Response {

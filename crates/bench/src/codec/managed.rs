@@ -1,7 +1,7 @@
 //! The managed fields of a pod whose image is changed, and of one that is applied.
 
 use super::{Operation, POD, operation};
-use merge::managed::{Force, Manager, Typed, Versions, Writer};
+use merge::managed::{Force, Ownership, Typed, Versions, Writer};
 use object::path_set::Set;
 use object::{Text, Value};
 use schema::{Limits, Ref, Shape, Type, json};
@@ -37,7 +37,7 @@ pub(super) fn operations(ty: &'static Type, pod: &Value) -> Result<Vec<Operation
         let pods = Pods(Ref::Static(ty));
         operation(name, POD.len(), move || {
             let mut new = new.clone();
-            manager(&pods).update(live.as_ref(), &mut new, Writer { name: "bench", now: &NOW, empty: &[] });
+            ownership(&pods).update(live.as_ref(), &mut new, Writer { name: "bench", now: &NOW, empty: &[] });
             black_box(new).as_map().is_some()
         })
     };
@@ -45,7 +45,7 @@ pub(super) fn operations(ty: &'static Type, pod: &Value) -> Result<Vec<Operation
     let pods = Pods(Ref::Static(ty));
     let apply = operation("managed fields: apply", POD.len(), move || {
         let writer = Writer { name: "bench", now: &NOW, empty: &[] };
-        black_box(manager(&pods).apply(Some(&live), &config, writer, Force::Yes)).is_ok()
+        black_box(ownership(&pods).apply(Some(&live), &config, writer, Force::Yes)).is_ok()
     });
     let mut new = pod.clone();
     if let Some(metadata) =
@@ -63,6 +63,6 @@ pub(super) fn operations(ty: &'static Type, pod: &Value) -> Result<Vec<Operation
 
 static NOW: Text = Text::known("2026-01-01T00:00:00Z");
 
-fn manager(pods: &Pods) -> Manager<'_> {
-    Manager { ty: &pods.0, api_version: "v1", subresource: "", versions: pods }
+fn ownership(pods: &Pods) -> Ownership<'_> {
+    Ownership { ty: &pods.0, api_version: "v1", subresource: "", versions: pods }
 }

@@ -330,7 +330,7 @@ impl Watcher {
         let since = subscription.set.changes().map(|changes| changes.since);
         let outcome = match since {
             None => reader.scan(resource, None),
-            Some(since) => reader.set(resource, &subscription.set, since),
+            Some(since) => reader.watcher_set(resource, &subscription.set, since),
         };
         let from = mem::replace(cursor, reader.cursor);
         if self.shares_chunks && outcome.is_some() {
@@ -484,7 +484,7 @@ impl Reader<'_> {
 
     /// Reads the changes of a watcher set: changes from before the set was made by a scan of the log, later
     /// changes by the revisions that the set has noted.
-    fn set(&mut self, resource: &Resource, set: &WatcherSet, since: Revision) -> Option<bool> {
+    fn watcher_set(&mut self, resource: &Resource, set: &WatcherSet, since: Revision) -> Option<bool> {
         if self.cursor < since && self.scan(resource, Some(since))? {
             return Some(true);
         }

@@ -182,8 +182,8 @@ impl WatcherIndex {
     pub(crate) fn wake(&self) {
         let sets = std::mem::take(&mut self.tables().wake_pending);
         for set in sets {
-            // Before its watchers are woken: a set that `announced` leaves out because of this mark is woken
-            // for it below.
+            // Before its watchers are woken: a set that `schedule_waking` leaves out because its
+            // `wake_pending` is set is woken for it below.
             set.wake_pending.swap(false, Ordering::AcqRel);
             self.woken.fetch_add(set.wake(), Ordering::Relaxed);
         }

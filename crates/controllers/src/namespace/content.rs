@@ -39,7 +39,7 @@ struct Shared {
 
 /// Objects of one type, under every name that they are served by in their preferred version: events have two.
 #[derive(Clone)]
-struct ContentType {
+struct NamespacedType {
     resource: Arc<Resource>,
     names: Vec<Arc<Served>>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Left {
 }
 
 struct LeftOfType {
-    of: ContentType,
+    of: NamespacedType,
     number: usize,
     /// How many objects have each finalizer.
     finalizers: BTreeMap<String, usize>,
@@ -202,7 +202,7 @@ impl Shared {
     /// Deletes the objects of a type in a namespace.
     async fn delete(
         self: Arc<Self>,
-        of: ContentType,
+        of: NamespacedType,
         request: EmptiedNamespace,
     ) -> Result<Option<LeftOfType>, String> {
         let EmptiedNamespace { namespace, uid, deleted_at } = request;
@@ -223,7 +223,7 @@ impl Shared {
         self.count(of, left, deleted_at).map(Some)
     }
 
-    async fn delete_all(&self, of: &ContentType, namespace: &str) -> Result<(), Status> {
+    async fn delete_all(&self, of: &NamespacedType, namespace: &str) -> Result<(), Status> {
         let Some(served) = of.names.first() else { return Ok(()) };
         if served.verbs.contains(&Verb::DeleteCollection) {
             let collection = address(served, namespace);
@@ -241,7 +241,7 @@ impl Shared {
     }
 
     /// Deletes one object, if it is still the same.
-    async fn delete_one(&self, of: &ContentType, object: &Entry) -> Result<(), Status> {
+    async fn delete_one(&self, of: &NamespacedType, object: &Entry) -> Result<(), Status> {
         let Some(served) = of.names.first() else { return Ok(()) };
         let options = DeleteOptions { uid: Some(object.uid().to_owned()), ..in_background() };
         let named = address(served, object.namespace()).named(object.name());
@@ -252,7 +252,7 @@ impl Shared {
     }
 
     /// Counts the objects of a type that are left, and estimates how long they take.
-    fn count(&self, of: ContentType, left: List, deleted_at: Time) -> Result<LeftOfType, String> {
+    fn count(&self, of: NamespacedType, left: List, deleted_at: Time) -> Result<LeftOfType, String> {
         let is_pods = of.resource.spec().prefix() == "pods";
         let mut counted =
             LeftOfType { of, number: left.damaged.len(), finalizers: BTreeMap::new(), estimate: 0 };
@@ -279,8 +279,8 @@ impl Shared {
 }
 
 /// The types whose objects are in namespaces and can be deleted.
-fn types(catalog: &Catalog) -> Vec<ContentType> {
-    let mut types: Vec<ContentType> = Vec::new();
+fn types(catalog: &Catalog) -> Vec<NamespacedType> {
+    let mut types: Vec<NamespacedType> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for served in catalog.served() {
         let Some(stored) = &served.stored else { continue };
@@ -290,7 +290,7 @@ fn types(catalog: &Catalog) -> Vec<ContentType> {
         let place = *places.entry(stored.resource.spec().prefix()).or_insert(types.len());
         match types.get_mut(place) {
             None => {
-                types.push(ContentType { resource: stored.resource.clone(), names: vec![served.clone()] })
+                types.push(NamespacedType { resource: stored.resource.clone(), names: vec![served.clone()] })
             }
             Some(known) => {
                 let is_version =

@@ -9,7 +9,7 @@ use super::fields::{fields, with_named_fields};
 use super::merged::{merged, without};
 use super::place::{Form, Place, plain};
 use super::update::{Comparisons, STRIPPED};
-use super::{Error, Force, Manager, Typed, Writer, group_and_version};
+use super::{Error, Force, Ownership, Typed, Writer, group_and_version};
 use crate::node::{UNBOUNDED, shape_of};
 use object::path_set::Set;
 use object::{Map, Text, Value};
@@ -46,7 +46,7 @@ pub(crate) struct Applied {
     pub(crate) owners: Owners,
 }
 
-impl Manager<'_> {
+impl Ownership<'_> {
     /// Applies a configuration to an object without managed fields.
     pub(crate) fn merge(
         &self,

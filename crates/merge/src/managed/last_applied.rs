@@ -1,7 +1,7 @@
 //! The migration from client-side apply: the annotation `last-applied-configuration`, in which clients keep
 //! the configuration that they applied last. Only applies of the manager `kubectl` use it.
 
-use super::Manager;
+use super::Ownership;
 use super::check::{Duplicates, check, check_typed};
 use super::compare::compare;
 use super::conflict::{Conflict, Conflicts};
@@ -18,7 +18,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The most bytes of all annotations of an object together.
 const MOST: usize = 256 << 10;
 
-impl Manager<'_> {
+impl Ownership<'_> {
     /// The conflicts about fields that the annotation did not apply; `None` if the object has no valid
     /// annotation.
     pub(crate) fn beyond_last_applied(&self, live: &Value, conflicts: &Conflicts) -> Option<Vec<Conflict>> {

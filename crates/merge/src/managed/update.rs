@@ -8,7 +8,7 @@ use super::compare::{Comparison, compare};
 use super::entries::{Gone, Id, Operation, Owned, Owners};
 use super::fields::reconciled;
 use super::place::{Form, Place};
-use super::{Manager, Writer};
+use super::{Ownership, Writer};
 use crate::node::shape_of;
 use object::path::{Element, Path};
 use object::path_set::Set;
@@ -40,7 +40,7 @@ pub(crate) static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
     top.iter().chain(&below).map(|path| &path[..]).collect()
 });
 
-impl Manager<'_> {
+impl Ownership<'_> {
     /// Updates the owners after `live` has become `new`. Both are without their managed fields.
     pub(crate) fn note(
         &self,
@@ -122,7 +122,7 @@ impl Manager<'_> {
 
 /// The differences between two objects, in every requested version.
 pub(crate) struct Comparisons<'a> {
-    manager: &'a Manager<'a>,
+    ownership: &'a Ownership<'a>,
     live: &'a Value,
     new: &'a Value,
     form: Form,
@@ -151,15 +151,15 @@ impl VersionComparison {
 impl<'a> Comparisons<'a> {
     /// Starts with the differences in the version of the request.
     pub(crate) fn new(
-        manager: &'a Manager<'a>,
+        ownership: &'a Ownership<'a>,
         live: &'a Value,
         new: &'a Value,
         form: Form,
         comparison: Comparison,
     ) -> Self {
-        let own = VersionComparison::new(manager.filtered(manager.api_version, comparison));
-        let known = BTreeMap::from([(Text::from(manager.api_version), Some(own))]);
-        Self { manager, live, new, form, known }
+        let own = VersionComparison::new(ownership.filtered(ownership.api_version, comparison));
+        let known = BTreeMap::from([(Text::from(ownership.api_version), Some(own))]);
+        Self { ownership, live, new, form, known }
     }
 
     /// The differences in a version.
@@ -172,10 +172,10 @@ impl<'a> Comparisons<'a> {
     }
 
     fn convert(&self, version: &Text) -> Result<Option<VersionComparison>, String> {
-        let manager = self.manager;
+        let ownership = self.ownership;
         let convert = |object: &Value| match self.form {
-            Form::Typed => Ok(manager.versions.convert(object.clone(), manager.api_version, version)),
-            Form::Plain => manager.convert_plain(object, manager.api_version, version),
+            Form::Typed => Ok(ownership.versions.convert(object.clone(), ownership.api_version, version)),
+            Form::Plain => ownership.convert_plain(object, ownership.api_version, version),
         };
         let live = convert(self.live).map_err(|why| format!("failed to convert old object: {why}"))?;
         let new = convert(self.new).map_err(|why| format!("failed to convert new object: {why}"))?;
@@ -183,7 +183,7 @@ impl<'a> Comparisons<'a> {
         let shape = shape_of(&new.ty);
         let comparison = compare(Place::of(&shape), &live.value, &new.value, self.form)
             .map_err(|why| format!("failed to compare objects: {why}"))?;
-        Ok(Some(VersionComparison::new(manager.filtered(version, comparison))))
+        Ok(Some(VersionComparison::new(ownership.filtered(version, comparison))))
     }
 
     /// Removes the fields from an owner that the writer changed or removed. The owner may be left without

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use cache::Entry;
 use http::StatusCode;
 use http_body::Frame as BodyFrame;
-use registry::{List, UnreadableObjects};
+use registry::{DamagedObjects, List};
 use schema::Status;
 use store::Revision;
 use tasks::BoxFuture;
@@ -149,7 +149,7 @@ struct ListMeta {
 enum State {
     /// Decoding the objects that are to be decoded and never were, so that an error can name those that
     /// cannot be.
-    Checking { rest: cache::List, checked: Vec<Arc<Entry>>, unreadable: UnreadableObjects },
+    Checking { rest: cache::List, checked: Vec<Arc<Entry>>, damaged: DamagedObjects },
     /// Converting the objects that need a webhook; `next` is the first that is left.
     Converting { entries: Vec<Arc<Entry>>, next: usize },
     /// Reading the places of the objects, for a table whose rows are sorted.
@@ -196,11 +196,9 @@ impl Producer {
         let state = match is_sent_as_stored {
             // Objects in an old version are rare, and decoded while the list is sent.
             true => Self::checked(&encoder, &list, Remaining::Lazy(objects))?,
-            false => State::Checking {
-                rest: objects,
-                checked: Vec::new(),
-                unreadable: UnreadableObjects::default(),
-            },
+            false => {
+                State::Checking { rest: objects, checked: Vec::new(), damaged: DamagedObjects::default() }
+            }
         };
         Ok(Self {
             encoder,
@@ -270,10 +268,10 @@ impl Producer {
     fn step_within(&mut self, allowance: &mut usize) -> Result<Step, Status> {
         let Self { encoder, item, list, ahead, rest: large_rest, encoded, .. } = self;
         match &mut self.state {
-            State::Checking { rest, checked, unreadable } => {
+            State::Checking { rest, checked, damaged } => {
                 for _ in 0..MEASURED_PER_STEP {
                     let Some(entry) = ahead.pop_front().or_else(|| rest.next()) else {
-                        unreadable.refuse(&encoder.served)?;
+                        damaged.refuse(&encoder.served)?;
                         // Encoding is another turn.
                         *allowance = LARGE.max(*allowance);
                         let entries = std::mem::take(checked);
@@ -287,7 +285,7 @@ impl Producer {
                         if let Err(large) = spend(allowance, &entry, ahead) {
                             return Ok(large);
                         }
-                        unreadable.check(&encoder.served, &entry);
+                        damaged.check(&encoder.served, &entry);
                     }
                     checked.push(entry);
                 }

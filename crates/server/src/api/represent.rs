@@ -1,6 +1,7 @@
 //! Encodes objects in the negotiated format.
 //!
-//! 1. **Bytes first.** JSON in the storage version is the stored bytes.
+//! 1. **Bytes first.** JSON in the version of the stored bytes is the stored bytes, if the schema has not
+//!    changed since.
 //! 2. Every other encoding of a stored object is computed once and cached ([`encodings`]); metadata is sliced
 //!    from the stored bytes, not decoded.
 //! 3. Long indented JSON and YAML is written while it is sent ([`form`]).
@@ -219,7 +220,7 @@ impl ObjectEncoder {
         encode(ty, value, self.accept.format)
     }
 
-    /// The object as JSON in the requested version: the stored bytes if that is the stored version.
+    /// The object as JSON in the requested version: the stored bytes if they are in that version.
     pub(crate) fn json(&self, entry: &Entry) -> Result<Bytes, Status> {
         if self.is_as_stored(entry) {
             Ok(entry.bytes().clone())
@@ -234,10 +235,6 @@ impl ObjectEncoder {
             Content::Entry(entry) => {
                 self.convert_one(&entry).await?;
                 Ok(Content::Entry(entry))
-            }
-            Content::Tree(tree) if self.converted.is_some() && !self.is_working_version() => {
-                let value = self.served.out_of_working(tree).await?;
-                Ok(Content::Other { ty: self.served.ty.clone(), value })
             }
             other => Ok(other),
         }
