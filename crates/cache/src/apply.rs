@@ -189,7 +189,7 @@ impl Work {
         if resource.with_state(|view, _| event.revision() <= view.revision) {
             return None;
         }
-        let applied = resource.applied(&event)?;
+        let applied = resource.to_apply(&event)?;
         Some((resource, applied))
     }
 

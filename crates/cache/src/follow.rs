@@ -299,7 +299,7 @@ impl Task {
             let loaded_at = resource.with_state(|view, _| view.revision);
             let newer: Vec<_> = events.into_iter().filter(|event| event.revision() > loaded_at).collect();
             for same_revision in newer.chunk_by(|one, next| one.revision() == next.revision()) {
-                let changes = same_revision.iter().filter_map(|event| resource.applied(event));
+                let changes = same_revision.iter().filter_map(|event| resource.to_apply(event));
                 let revision = same_revision.first().map_or(loaded_at, store::Event::revision);
                 resource.apply(revision, changes.collect());
             }

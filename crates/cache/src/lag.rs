@@ -106,7 +106,7 @@ impl Lag {
                 {
                     event.value = read.clone();
                 }
-                changes.extend(self.resource.applied(&event));
+                changes.extend(self.resource.to_apply(&event));
             }
             if self.resource.with_state(|view, _| revision > view.revision) {
                 self.resource.apply(revision, changes);
