@@ -5,10 +5,10 @@
 //! answered with its batch too: the change that it conflicts with may be in the same batch, and is not
 //! durable before the sync.
 //!
-//! When a write fails, nothing of its batch is acknowledged: the writers of accepted changes get an error with
-//! an unknown outcome, those of refused ones an error that says so. The store takes no writes until
-//! [`recovery`](super::recovery) has made the engine usable again. A write is acknowledged only if the journal
-//! is still at the path where it was opened.
+//! When a write fails, nothing of its batch is acknowledged: the writers of accepted changes get an error
+//! with an unknown outcome, those of refused ones an error that says so. The store takes no writes until
+//! [`recovery`](super::recovery) has made the engine usable again. A write is acknowledged only if the
+//! journal is still at the path where it was opened.
 //!
 //! A panic, maybe in the middle of a batch, is such a failure too: the thread is run again, and starts from
 //! the state on disk.
