@@ -77,7 +77,7 @@ impl Registry {
             return Ok(Outcome::Done(Content::Entry(old.entry.clone())));
         }
         if run == Run::Dry {
-            return Ok(Outcome::Done(Content::Tree(new)));
+            return Ok(Outcome::Done(Content::Tree(stored.as_read(new).await?)));
         }
         let bytes = encode(stored, &mut new, oversize).await?;
         let change = Change::put(&stored.resource, target.namespace, target.name, bytes);

@@ -281,6 +281,19 @@ impl Stored {
         self.versions.others.iter().find(|version| version.is_version_of(entry.bytes()))
     }
 
+    /// A new state as it would be read after it was written, in the working version: with the defaults of the
+    /// storage version of a custom kind. The response to a dry run shows it.
+    pub(crate) async fn as_read(&self, object: Value) -> Result<Value, Status> {
+        if self.ty().custom.is_none() {
+            return Ok(object);
+        }
+        let storage = self.versions.storage();
+        let Some(_) = self.versions.storage else { return Ok(defaulted(&storage.ty, object)) };
+        let mut stored = storage.conversion.out_of_working(object, &storage.api_version).await?;
+        storage.adopt(&mut stored)?;
+        self.import(storage, defaulted(&storage.ty, stored)).await
+    }
+
     /// The canonical bytes of a tree in the working version.
     pub(crate) async fn encode(&self, object: &Value) -> Result<Bytes, Status> {
         let mut out = Vec::with_capacity(1024);
@@ -296,4 +309,11 @@ impl Stored {
         }
         Ok(out.into())
     }
+}
+
+/// An object with the defaults of its schema. An object that its defaults would make too large gets none of
+/// them.
+fn defaulted(ty: &Type, mut object: Value) -> Value {
+    schema::default(ty, &mut object);
+    object
 }

@@ -499,7 +499,7 @@ async fn with_dead_conversion(server: &Server) -> Arc<Dead> {
     dead
 }
 
-async fn stored_widget(server: &Server, name: &str) -> Option<String> {
+pub(super) async fn stored_widget(server: &Server, name: &str) -> Option<String> {
     let widgets = server.0.registry.cache().resource("widgets.example.com").unwrap();
     let entry = widgets.get("n", name, cache::Freshness::Any).await.unwrap();
     entry.map(|entry| String::from_utf8(entry.bytes().to_vec()).unwrap())
