@@ -12,7 +12,8 @@
 //! Of the pipeline's steps a delete has these: read, preconditions, build (the marked state, or none), both
 //! steps of admission with the state before and no new one, commit; all of them are done again after a
 //! conflict. A delete of an object that is already marked asks for no admission. A delete works on the object
-//! in the version of its stored bytes: it is converted for admission and for the response only.
+//! in the version of its stored bytes: it is converted for admission and for the response only, and for a
+//! client also to see whether its conversion webhook refuses it.
 
 use crate::commit::{Outcome, Oversize, Run};
 use crate::convert::{map, map_mut};
@@ -132,6 +133,7 @@ impl Registry {
             return Err(Status::bad_request("Namespace parameter required."));
         }
         let run = Run::dry_if(options.is_dry_run());
+        let mut needs_conversion = options.needs_conversion;
         let mut marked: Option<Arc<Entry>> = None;
         let deletion = loop {
             let (named, found) = self.find_in_place(&named).await?;
@@ -145,6 +147,9 @@ impl Registry {
                     break Deletion::Removed(Content::Entry(gone));
                 }
             };
+            if std::mem::take(&mut needs_conversion) {
+                target.stored()?.check_conversion(std::slice::from_ref(&old.entry)).await?;
+            }
             check_preconditions(target.served, &old.entry, options)?;
             let Some(step) = step(&named, old.object.clone(), options)? else {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
