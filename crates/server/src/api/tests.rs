@@ -19,6 +19,7 @@ mod custom_defaults;
 mod custom_kinds;
 mod custom_lists;
 mod custom_paths;
+mod custom_ratcheting;
 mod deletes;
 mod discovery;
 mod evictions;
