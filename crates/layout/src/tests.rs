@@ -272,7 +272,7 @@ fn malformed_metadata_of_custom_objects_is_dropped_field_by_field() {
         read["metadata"].as_object_mut().unwrap().remove("resourceVersion");
         assert_eq!(
             read["metadata"],
-            json!({"name": "a", "namespace": "n", "uid": "u", "generation": 1, "labels": {"invalid": "x y"}})
+            json!({"name": "a", "namespace": "n", "uid": "u", "generation": 1, "creationTimestamp": null, "labels": {"invalid": "x y"}})
         );
         assert_eq!(read["spec"], json!({"annotations": {"a": 1}}));
         assert_eq!(framed, cache::frame::stale(&framed), "a write of the same object repairs it");

@@ -1,6 +1,6 @@
 use super::*;
 use cache::Cache;
-use registry::{Config, DeleteOptions, Patch};
+use registry::{Config, DeleteOptions, Patch, WriteHooks};
 use store::memory::Memory;
 use tasks::faults::{Fault, inject};
 
@@ -18,10 +18,13 @@ impl Fixture {
             cache::CacheOptions::default(),
         );
         let cache = Arc::new(cache.await.unwrap());
-        let registry = Arc::new(Registry::new(cache.clone(), Config::new(&cache).unwrap()).unwrap());
+        let handled = Handled::new(&cache).unwrap();
+        let hooks = WriteHooks::default().with(crate::GROUP, crate::RESOURCE, Arc::new(handled.clone()));
+        let config = Config { hooks, ..Config::new(&cache).unwrap() };
+        let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
         let services = cache.resource("services").unwrap();
         let clients = Clients::new(admission::webhook::services(services, None));
-        let mut definitions = Definitions::new(&registry, Handled::new(&cache).unwrap(), clients);
+        let mut definitions = Definitions::new(&registry, handled, clients);
         definitions.load().await;
         let client = Client::new(registry, SystemIdentity::ApiServer, "test");
         Self { client, _task: definitions.start() }
