@@ -26,7 +26,8 @@ on_every_store! {
     forgotten_history_cannot_be_watched, a_watcher_set_made_late_reads_older_changes_from_the_log,
     a_change_wakes_only_watchers_of_its_sets, a_signal_during_a_read_is_not_lost,
     every_watcher_gets_the_last_change_without_a_later_one, a_panicking_waker_does_not_stop_other_wake_ups,
-    watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end, event_bytes_are_shared,
+    watchers_of_a_closed_cache_end, watchers_of_a_removed_type_end,
+    changes_before_the_removal_of_a_type_are_delivered, event_bytes_are_shared,
 }
 
 /// Where revisions have gaps, and several changes share one.
@@ -640,6 +641,22 @@ async fn watchers_of_a_removed_type_end(backing: Backing) {
     let again = f.cache.add(common::pods()).await.unwrap();
     let list = again.list(cache::Query::default()).await.unwrap();
     assert_eq!(texts(list), ["n/a@1"]);
+}
+
+async fn changes_before_the_removal_of_a_type_are_delivered(backing: Backing) {
+    let f = fixture(backing).await;
+    f.put(pod("n", "a")).await;
+    let mut of_changes = f.watch(after(0)).await;
+    let mut of_state = f.watch(WatchOptions::new(Start::State(Freshness::Any))).await;
+    assert_eq!(of_changes.take(1).await, ["ADDED n/a@1"]);
+    f.put(pod("n", "b")).await;
+    f.delete("n", "a").await;
+    assert!(f.cache.remove("pods").await.unwrap());
+    assert_eq!(of_changes.take(2).await, ["ADDED n/b@2", "DELETED n/a@3"]);
+    assert_eq!(of_state.take(3).await, ["ADDED n/a@1", "ADDED n/b@2", "DELETED n/a@3"]);
+    for watching in [&mut of_changes, &mut of_state] {
+        assert!(matches!(watching.item().await, Err(Error::Removed { .. })));
+    }
 }
 
 async fn event_bytes_are_shared(backing: Backing) {

@@ -5,7 +5,8 @@
 //!    be others.
 //! 2. **Everything is bounded**: a review by 30 s, its answer by a multiple of what was sent. Many objects go
 //!    in several reviews.
-//! 3. A webhook that fails costs the requests that need a conversion, and no others.
+//! 3. A webhook that fails costs the requests that need a conversion, and no others; one that does not answer
+//!    is told from one that answers wrongly, for deletes.
 
 mod answer;
 #[cfg(test)]
@@ -14,11 +15,11 @@ mod tests;
 use bytes::Bytes;
 use object::{Map, RawJson, Value};
 use outbound::{Bounds, Endpoint, ResolveService, WebhookClients, WebhookServer};
-use registry::{Conversion, Convert, unknown_reason_500};
+use registry::{Conversion, Convert, ConvertError, unknown_reason_500};
 use schema::view::View as _;
 use schema::views::admissionregistration::v1::WebhookClientConfig;
 use schema::views::apiextensions::v1::{ConversionRequest, ConversionReview, CustomResourceDefinition};
-use schema::{Limits, Shape, Status, json};
+use schema::{Limits, Shape, json};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tasks::BoxFuture;
@@ -104,21 +105,48 @@ impl Convert for Webhook {
         &'a self,
         objects: Vec<Value>,
         api_version: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Vec<Value>, ConvertError>> {
         Box::pin(async move {
             let start = Instant::now();
             let mut converted = Vec::with_capacity(objects.len());
             for group in groups(objects) {
                 let outcome = self.convert_group(group, api_version).await;
-                converted.extend(outcome.map_err(|why| {
+                converted.extend(outcome.map_err(|fault| {
                     let milliseconds = start.elapsed().as_millis() as u64;
                     let definition = self.definition.as_str();
+                    let (Fault::Unreachable(why) | Fault::Failed(why)) = &fault;
                     log::warn!(definition, api_version, milliseconds, error = why.as_str(); "a conversion webhook failed");
-                    unknown_reason_500(why)
+                    ConvertError::from(fault)
                 })?);
             }
             Ok(converted)
         })
+    }
+}
+
+/// Why a review gave no objects, in the words of the reference.
+enum Fault {
+    /// Nobody answered.
+    Unreachable(String),
+    /// The answer is a refusal, or wrong.
+    Failed(String),
+}
+
+impl From<Fault> for ConvertError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Unreachable(why) => Self::Unreachable(unknown_reason_500(why)),
+            Fault::Failed(why) => Self::Failed(unknown_reason_500(why)),
+        }
+    }
+}
+
+/// Whether an error means that nobody answered.
+fn is_unreachable(error: &outbound::Error) -> bool {
+    use outbound::Error::{Answer, Connect, Credentials, Lost, Request, Status, Timeout, TooLarge};
+    match error {
+        Connect { .. } | Lost { .. } | Timeout { .. } | Credentials(_) | Request(_) => true,
+        Status { .. } | Answer(_) | TooLarge { .. } => false,
     }
 }
 
@@ -149,31 +177,36 @@ fn groups(objects: Vec<Value>) -> Vec<Vec<Sent>> {
 }
 
 impl Webhook {
-    /// Objects of one review in another version, or what became of them, in the words of the reference.
-    async fn convert_group(&self, group: Vec<Sent>, api_version: &str) -> Result<Vec<Value>, String> {
-        let version = self.version.ok_or("no supported conversion review versions")?;
+    /// Objects of one review in another version.
+    async fn convert_group(&self, group: Vec<Sent>, api_version: &str) -> Result<Vec<Value>, Fault> {
+        let version =
+            self.version.ok_or_else(|| Fault::Failed("no supported conversion review versions".into()))?;
         let of = group.first().map(|sent| answer::kind_of(&sent.object)).unwrap_or_default();
         let failed = |why: String| format!("conversion webhook for {of} failed: {why}");
         let endpoint = self.connections.get_or_init(|| self.clients.0.get(&self.server));
-        let endpoint = endpoint.as_ref().map_err(|why| failed(why.clone()))?;
+        let endpoint = endpoint.as_ref().map_err(|why| Fault::Unreachable(failed(why.clone())))?;
         let uid = object::name::random_uid();
         let bytes: usize = group.iter().map(|sent| sent.text.as_str().len()).sum();
         let bounds = Bounds::within(TIMEOUT, bytes * GROWTH + Limits::REQUEST.bytes);
         let body = review(&group, &uid, api_version, version);
         let schema = (ConversionReview::schema(), version.api_version());
         let review = endpoint.review(&self.server.path, body, bounds, schema).await;
-        let review = review.map_err(|error| failed(error.to_string()))?;
-        let texts = answer::objects(&review, &uid, version).map_err(failed)?;
+        let review = review.map_err(|error| match is_unreachable(&error) {
+            true => Fault::Unreachable(failed(error.to_string())),
+            false => Fault::Failed(failed(error.to_string())),
+        })?;
+        let texts = answer::objects(&review, &uid, version).map_err(|why| Fault::Failed(failed(why)))?;
         if texts.len() != group.len() {
-            return Err(format!(
+            return Err(Fault::Failed(format!(
                 "conversion webhook for {of} returned {} objects, expected {}",
                 texts.len(),
                 group.len()
-            ));
+            )));
         }
         let is_list = group.len() > 1;
         let convert = |(at, (sent, text)): (usize, (Sent, &Value))| {
-            answer::converted(sent.object, text, api_version).map_err(|fault| fault.text(&of, at, is_list))
+            let converted = answer::converted(sent.object, text, api_version);
+            converted.map_err(|fault| Fault::Failed(fault.text(&of, at, is_list)))
         };
         group.into_iter().zip(texts).enumerate().map(convert).collect()
     }

@@ -267,7 +267,11 @@ impl Definitions {
         }
         let mut status = conditions::settle(&definition, &self.taken(&definition));
         let is_served = match Definition::is_served_by(&status) {
-            true => self.serve(&definition, &status).await,
+            true => match self.serve(&definition, &status).await {
+                Some(is_served) => is_served,
+                // Nothing is done, and nobody is told so, for a state that has passed.
+                None => return,
+            },
             false => {
                 self.stop_serving(name).await;
                 false
@@ -307,8 +311,9 @@ impl Definitions {
         }))
     }
 
-    /// Serves the kind of a definition under the names of a status; returns whether it is served.
-    async fn serve(&mut self, definition: &Arc<Definition>, status: &Map) -> bool {
+    /// Serves the kind of a definition under the names of a status; returns whether it is served, and `None`
+    /// if the definition has changed meanwhile: the newer state is looked at next.
+    async fn serve(&mut self, definition: &Arc<Definition>, status: &Map) -> Option<bool> {
         let form = Form::new(definition, status);
         let is_terminating = is_terminating(status);
         if let Some(installed) = self.installed.get_mut(&definition.name)
@@ -318,7 +323,7 @@ impl Definitions {
                 installed.is_terminating = true;
                 self.registry.terminate(&definition.group, plural(&installed.form.accepted)).await;
             }
-            return installed.is_served;
+            return Some(installed.is_served);
         }
         let (of, sources, under) = (definition.clone(), self.sources.clone(), status.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -331,8 +336,7 @@ impl Definitions {
                 (Some(structure), self.registry.install(kind).await.map_err(Error::from))
             }
             Ok(Some((structure, Err(error)))) => (Some(structure), Err(error.into())),
-            // A newer state follows.
-            Ok(None) => return false,
+            Ok(None) => return None,
             Err(error) => (None, Err(error)),
         };
         if matches!(&outcome, Err(Error::Registry(registry::Error::Cache(_)))) {
@@ -343,7 +347,7 @@ impl Definitions {
         if let Some(installed) = self.installed.get_mut(&definition.name) {
             installed.structure = structure;
         }
-        is_served
+        Some(is_served)
     }
 
     /// Records the outcome of serving a definition.

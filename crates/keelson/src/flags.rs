@@ -17,6 +17,7 @@ mod table;
 pub(crate) mod value;
 
 use crate::options::{ServerOptions, Show};
+use layout::CustomMediaType;
 
 pub(crate) use runtime_config::RuntimeConfig;
 
@@ -182,6 +183,9 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     options.gates = resolved.gates;
     options.admission.settings.gates = resolved.gates.admission;
     options.access.anonymous_is_fixed = !resolved.gates.anonymous_config;
+    if resolved.gates.cbor {
+        options.storage.etcd.custom = CustomMediaType::Cbor;
+    }
     parsed.warnings = resolved.warnings;
     let selection = options.runtime_config.resolve(options.priority_and_fairness);
     options.selection = selection.map_err(Error::Refused)?;

@@ -263,6 +263,11 @@ fn faults_of_the_webhook_are_told() {
     get(&server, V2).says(500, "failed: bad is not good");
     let events = get(&server, &format!("{V2}?watch=1&timeoutSeconds=1"));
     events.says(200, r#"{"type":"ERROR","object":{"kind":"Status""#).says(200, "bad is not good");
+    // It cannot be deleted through the version that it cannot be converted to.
+    for path in [format!("{V2}/bad"), V2.to_owned()] {
+        call(&server, "DELETE", &path, "").says(500, "failed: bad is not good");
+    }
+    get(&server, &format!("{V1}/bad")).says(200, r#""size":2"#);
     webhook.set(State::Renaming);
     get(&server, &format!("{V2}/a"))
         .says(500, &format!("{of} returned invalid object: must have the same name: a != other"));

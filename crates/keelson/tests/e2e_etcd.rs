@@ -83,6 +83,85 @@ fn objects_lie_as_the_reference_lays_them_out() {
     assert!(stored("/registry/services/specs/default/kubernetes").is_some());
 }
 
+fn define_widgets(server: &Server) {
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+            {"type": "object", "properties": {"embedded": embedded}}}}]}});
+    create(server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
+}
+
+#[test]
+fn custom_objects_are_written_as_cbor_behind_its_gate_and_read_from_both() {
+    const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+    let etcd = etcd();
+    let stored =
+        |name: &str| etcd.value(&format!("/registry/example.com/widgets/default/{name}")).unwrap().unwrap();
+    let widget =
+        |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}});
+    let plain = server(&etcd, &[]);
+    define_widgets(&plain);
+    create(&plain, WIDGETS, &widget("json"));
+    assert!(stored("json").starts_with(b"{"));
+    drop(plain);
+    let gated = server(&etcd, &["--feature-gates=CBORServingAndStorage=true"]);
+    create(&gated, WIDGETS, &widget("cbor"));
+    assert!(stored("cbor").starts_with(&[0xd9, 0xd9, 0xf7]), "{:?}", stored("cbor"));
+    assert_eq!(get(&gated, WIDGETS)["items"].as_array().unwrap().len(), 2);
+    // A write of the same object is written in the other encoding.
+    let same = get(&gated, &format!("{WIDGETS}/json"));
+    assert_eq!(gated.call("PUT", &format!("{WIDGETS}/json"), &same).unwrap().0, 200);
+    assert!(stored("json").starts_with(&[0xd9, 0xd9, 0xf7]));
+    drop(gated);
+    let plain = server(&etcd, &[]);
+    for name in ["json", "cbor"] {
+        assert_eq!(get(&plain, &format!("{WIDGETS}/{name}"))["metadata"]["name"], name);
+    }
+}
+
+#[test]
+fn custom_objects_with_malformed_metadata_are_served_repaired_and_deleted() {
+    const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+    let etcd = etcd();
+    let server = server(&etcd, &[]);
+    define_widgets(&server);
+    let malformed = json!({"name": "a", "namespace": "default", "unknown": 42, "generation": null,
+        "annotations": {"foo": 42, "bar": "abc"}, "labels": {"invalid": "x y"}});
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": malformed,
+        "embedded": {"apiVersion": "foo/v1", "kind": "Foo", "metadata": {"unknown": 42, "annotations": {"foo": 42}, "labels": {"invalid": "x y"}}}});
+    let (key, one) = ("/registry/example.com/widgets/default/a", format!("{WIDGETS}/a"));
+    let put = || {
+        etcd.put(key, widget.to_string().as_bytes()).unwrap();
+        eventually("the object is there", || server.call("GET", &one, &Value::Null).unwrap().0 == 200);
+    };
+    put();
+    assert_eq!(server.call("DELETE", &one, &Value::Null).unwrap().0, 200);
+    assert!(etcd.value(key).unwrap().is_none());
+    put();
+    let mut read = get(&server, &one);
+    let metadata = &read["metadata"];
+    assert_eq!([&metadata["unknown"], &metadata["annotations"]], [&Value::Null; 2], "{read}");
+    assert_eq!(
+        [&metadata["generation"], &metadata["labels"]["invalid"]],
+        [&json!(1), &json!("x y")],
+        "{read}"
+    );
+    assert_eq!(read["embedded"]["metadata"], json!({"labels": {"invalid": "x y"}}), "{read}");
+    assert_eq!(get(&server, &format!("{WIDGETS}?labelSelector=invalid"))["items"][0], read);
+    // What is invalid and not malformed has to be put right by a write.
+    let update = |object: &Value| server.call("PUT", &one, object).unwrap().0;
+    read["metadata"]["labels"]["something"] = json!("changed");
+    assert_eq!(update(&read), 422);
+    read["metadata"]["labels"]["invalid"] = json!("fixed");
+    assert_eq!(update(&read), 422);
+    read["embedded"]["metadata"]["labels"]["invalid"] = json!("fixed");
+    assert_eq!(update(&read), 200);
+    let mut wrong = get(&server, &one);
+    wrong["embedded"]["metadata"]["labels"]["invalid"] = json!(42);
+    assert_eq!(update(&wrong), 400);
+}
+
 /// Conditions are written after the answer, and to a slow etcd that takes a while: a definition that changes
 /// meanwhile is not in conflict with itself, and its end does not pass over objects that were made meanwhile.
 #[test]

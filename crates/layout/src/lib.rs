@@ -10,7 +10,7 @@
 //! | of built-in kinds | `/registry/deployments/default/web`; some kinds have names of their own (`minions`) | Protobuf in its envelope, or JSON if `--storage-media-type` says so |
 //! | definitions of custom kinds | `/registry/apiextensions.k8s.io/customresourcedefinitions/NAME` | JSON of `v1beta1`, which says once what all versions have in common |
 //! | API services | `/registry/apiregistration.k8s.io/apiservices/NAME` | JSON |
-//! | of custom kinds | `/registry/GROUP/RESOURCE/default/web` | JSON with sorted keys |
+//! | of custom kinds | `/registry/GROUP/RESOURCE/default/web` | JSON with sorted keys, or CBOR with the feature gate `CBORServingAndStorage` |
 //!
 //! No stored value has a `resourceVersion`: it is the revision of its key. What is read may be in any of
 //! these encodings and in any version that has a type; the layers above convert versions. Keys of other
@@ -28,24 +28,33 @@ mod value;
 
 pub use record::Record;
 pub use sealed::Sealed;
-pub use value::MediaType;
+pub use value::{CustomMediaType, MediaType};
 
 use bytes::Bytes;
 use encryption::{Encryption, Freshness, Transform};
 use keys::{Keys, Place};
 use store::{Codec, DecodeError, Key, Patience};
+use value::ReadCustom;
 
 /// The layout of the reference, under a prefix.
 pub struct Layout {
     keys: Keys,
     media_type: MediaType,
+    custom: CustomMediaType,
     encryption: Option<Encryption>,
 }
 
 impl Layout {
     /// The layout under a prefix such as `/registry`. Built-in kinds are written in the given encoding.
     pub fn new(prefix: &str, media_type: MediaType) -> Self {
-        Self { keys: Keys::new(prefix), media_type, encryption: None }
+        let custom = CustomMediaType::default();
+        Self { keys: Keys::new(prefix), media_type, custom, encryption: None }
+    }
+
+    /// Writes objects of custom kinds in the given encoding.
+    #[must_use]
+    pub fn custom(self, media_type: CustomMediaType) -> Self {
+        Self { custom: media_type, ..self }
     }
 
     /// Encrypts values as the configuration says.
@@ -75,7 +84,7 @@ impl Codec for Layout {
         let json = cache::frame::json(&value)?;
         let plain = match place.kind {
             Some(kind) => value::encode(kind, json, self.media_type)?,
-            None => value::encode_custom(json)?,
+            None => value::encode_custom(json, self.custom)?,
         };
         encrypt(self.encryption.as_ref(), &self.keys, &place, plain)
     }
@@ -83,12 +92,14 @@ impl Codec for Layout {
     fn decode_value(&self, key: &Key, stored: Bytes, patience: Patience) -> Result<Bytes, DecodeError> {
         let place = self.keys.place(key.as_bytes()).ok_or_else(no_place)?;
         let (plain, freshness) = decrypt(self.encryption.as_ref(), &self.keys, &place, stored, patience)?;
-        let json = match place.kind {
-            Some(kind) => value::decode(kind, &plain),
-            None => value::decode_custom(&plain),
+        let read = match place.kind {
+            Some(kind) => value::decode(kind, &plain).map(|text| (text, freshness)),
+            None => value::decode_custom(&plain, self.custom).map(|ReadCustom { text, is_stale }| {
+                (text, if is_stale { Freshness::Stale } else { freshness })
+            }),
         };
-        let framed = json.and_then(|json| cache::frame::of(&json)).map_err(DecodeError::Damaged)?;
-        Ok(marked(framed, freshness))
+        let framed = read.and_then(|(text, freshness)| Ok(marked(cache::frame::of(&text)?, freshness)));
+        framed.map_err(DecodeError::Damaged)
     }
 }
 

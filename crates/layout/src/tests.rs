@@ -229,3 +229,54 @@ fn unreadable_values_say_why() {
         assert!(matches!(&refused, DecodeError::Damaged(why) if why.contains(reason)), "{refused}");
     }
 }
+
+#[test]
+fn custom_objects_are_read_from_json_and_cbor_and_written_as_the_layout_says() {
+    let at = key("widgets.example.com/n/a");
+    let widget = json!({"kind": "Widget", "apiVersion": "example.com/v1",
+        "metadata": {"name": "a", "namespace": "n", "generation": 1, "resourceVersion": "7"}, "spec": {"z": [1, null], "a": "b"}});
+    let [json, cbor] = [CustomMediaType::Json, CustomMediaType::Cbor].map(|ty| layout().custom(ty));
+    let framed = || cache::frame::of(widget.to_string().as_bytes()).unwrap();
+    let as_cbor = cbor.encode_value(&at, framed()).unwrap();
+    assert!(as_cbor.starts_with(&schema::cbor::PREFIX), "{as_cbor:?}");
+    assert!(!as_cbor.windows(15).any(|text| text == b"resourceVersion"));
+    let as_json = json.encode_value(&at, framed()).unwrap();
+    assert!(as_json.starts_with(b"{"));
+    for (layout, own, other) in [(json, &as_json, &as_cbor), (cbor, &as_cbor, &as_json)] {
+        let read = |stored: &Bytes| layout.decode_value(&at, stored.clone(), Patience::Now).unwrap();
+        let (current, stale) = (read(own), read(other));
+        for framed in [&current, &stale] {
+            let read: Value = serde_json::from_slice(cache::frame::json(framed).unwrap()).unwrap();
+            assert_eq!(read["spec"], widget["spec"]);
+        }
+        assert_eq!(cache::frame::stale(&current), stale, "a write of the same object writes the other bytes");
+    }
+}
+
+#[test]
+fn malformed_metadata_of_custom_objects_is_dropped_field_by_field() {
+    let at = key("widgets.example.com/n/a");
+    let stored = json!({"kind": "Widget", "apiVersion": "example.com/v1", "spec": {"annotations": {"a": 1}},
+        "metadata": {"name": "a", "namespace": "n", "uid": "u", "generation": null, "unknown": 42,
+            "annotations": {"a": 1, "b": "c"}, "labels": {"invalid": "x y"}, "creationTimestamp": 7}});
+    let mut cbor = Vec::new();
+    let tree = schema::json::decode_shape(
+        &schema::Shape::Any,
+        stored.to_string().as_bytes(),
+        &schema::Limits::STORED,
+    );
+    schema::cbor::encode_shape(&schema::Shape::Any, &tree.unwrap().value, &mut cbor);
+    for stored in [Bytes::from(stored.to_string()), Bytes::from(cbor)] {
+        let framed = layout().decode_value(&at, stored, Patience::Now).unwrap();
+        let mut read: Value = serde_json::from_slice(cache::frame::json(&framed).unwrap()).unwrap();
+        read["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        assert_eq!(
+            read["metadata"],
+            json!({"name": "a", "namespace": "n", "uid": "u", "generation": 1, "creationTimestamp": null, "labels": {"invalid": "x y"}})
+        );
+        assert_eq!(read["spec"], json!({"annotations": {"a": 1}}));
+        assert_eq!(framed, cache::frame::stale(&framed), "a write of the same object repairs it");
+    }
+    let none = Bytes::from_static(br#"{"kind":"Widget","apiVersion":"example.com/v1","metadata":"a"}"#);
+    assert!(matches!(layout().decode_value(&at, none, Patience::Now), Err(DecodeError::Damaged(_))));
+}

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use kinds::{Kind, Version};
 use object::Value;
 use schema::protobuf::{self, Envelope};
-use schema::{Limits, Ref, Shape, Type, builtin, json, unstructured};
+use schema::structural::readable_metadata;
+use schema::{Decoded, Error, Limits, Ref, Shape, Type, builtin, cbor, json, unstructured};
 
 /// How objects of built-in kinds are written: `--storage-media-type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,16 @@ pub enum MediaType {
     Protobuf,
     /// `application/json`.
     Json,
+}
+
+/// How objects of custom kinds are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CustomMediaType {
+    /// `application/json`.
+    #[default]
+    Json,
+    /// `application/cbor`: with the feature gate `CBORServingAndStorage`.
+    Cbor,
 }
 
 /// The prefix of Protobuf in its envelope.
@@ -62,26 +73,78 @@ pub(crate) fn decode(kind: &Kind, stored: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// The stored form of an object of a custom kind.
-pub(crate) fn encode_custom(text: &[u8]) -> Result<Bytes, String> {
+pub(crate) fn encode_custom(text: &[u8], media_type: CustomMediaType) -> Result<Bytes, String> {
     let decoded =
         json::decode_shape(&Shape::Any, text, &Limits::STORED).map_err(|error| error.to_string())?;
     let mut object = decoded.value;
-    if let Some(metadata) = object.as_map_mut().and_then(|map| map.get_mut("metadata")?.as_map_mut()) {
+    if let Some(metadata) = metadata_of(&mut object).and_then(Value::as_map_mut) {
         metadata.remove("resourceVersion");
     }
-    sort(&mut object);
     let mut out = Vec::with_capacity(text.len());
-    json::encode_shape(&Shape::Any, &object, &mut out);
-    out.push(b'\n');
+    match media_type {
+        CustomMediaType::Json => {
+            sort(&mut object);
+            json::encode_shape(&Shape::Any, &object, &mut out);
+            out.push(b'\n');
+        }
+        CustomMediaType::Cbor => cbor::encode_shape(&Shape::Any, &object, &mut out),
+    }
     Ok(out.into())
 }
 
-/// The JSON of an object of a custom kind.
-pub(crate) fn decode_custom(stored: &[u8]) -> Result<Vec<u8>, String> {
-    let object = read_json(unstructured(), stored)?;
+/// An object of a custom kind that was read.
+pub(crate) struct ReadCustom {
+    /// Its JSON.
+    pub(crate) text: Vec<u8>,
+    /// Whether a write of the same object gives other bytes.
+    pub(crate) is_stale: bool,
+}
+
+/// Reads an object of a custom kind, whichever way it is written. As in the reference, malformed and unknown
+/// fields of the metadata are dropped, and an object without a generation has the first one.
+pub(crate) fn decode_custom(stored: &[u8], media_type: CustomMediaType) -> Result<ReadCustom, String> {
+    type Decode = fn(&Shape, &[u8], &Limits) -> Result<Decoded, Error>;
+    let (found, decode): (_, Decode) = match stored.starts_with(&cbor::PREFIX) {
+        true => (CustomMediaType::Cbor, cbor::decode_shape),
+        false => (CustomMediaType::Json, json::decode_shape),
+    };
+    let mut is_stale = found != media_type;
+    let mut object = match decode(&Shape::Struct(unstructured().clone()), stored, &Limits::STORED) {
+        Ok(decoded) => {
+            is_stale |= !decoded.strict.is_empty();
+            decoded.value
+        }
+        Err(error) => {
+            is_stale = true;
+            repaired(decode, stored).ok_or_else(|| error.to_string())?
+        }
+    };
+    if let Some(metadata) = metadata_of(&mut object).and_then(Value::as_map_mut)
+        && matches!(metadata.get("generation"), None | Some(Value::Int(0)))
+    {
+        is_stale = true;
+        metadata.insert("generation", 1);
+    }
     let mut text = Vec::with_capacity(stored.len() + 64);
     json::encode(unstructured(), &object, &mut text);
-    Ok(text)
+    Ok(ReadCustom { text, is_stale })
+}
+
+/// An object without the malformed fields of its metadata, if that makes it readable.
+fn repaired(
+    decode: impl Fn(&Shape, &[u8], &Limits) -> Result<Decoded, Error>,
+    stored: &[u8],
+) -> Option<Value> {
+    let mut object = decode(&Shape::Any, stored, &Limits::STORED).ok()?.value;
+    let metadata = metadata_of(&mut object)?;
+    *metadata = readable_metadata(metadata)?;
+    let mut text = Vec::with_capacity(stored.len());
+    json::encode_shape(&Shape::Any, &object, &mut text);
+    read_json(unstructured(), &text).ok()
+}
+
+fn metadata_of(object: &mut Value) -> Option<&mut Value> {
+    object.as_map_mut()?.get_mut("metadata")
 }
 
 /// A tree in one of the versions of its kind.

@@ -79,7 +79,7 @@ impl Registry {
             return Ok(Outcome::Done(Content::Entry(old.entry.clone())));
         }
         if mode == WriteMode::DryRun {
-            return Ok(Outcome::Done(Content::Tree(new)));
+            return Ok(Outcome::Done(Content::Tree(stored.as_read(new).await?)));
         }
         let bytes = encode(stored, &mut new, oversize).await?;
         let change = Change::put(&stored.resource, target.namespace, target.name, bytes);

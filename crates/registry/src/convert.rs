@@ -18,7 +18,30 @@ pub trait Convert: Send + Sync {
         &'a self,
         objects: Vec<Value>,
         api_version: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
+    ) -> BoxFuture<'a, Result<Vec<Value>, ConvertError>>;
+}
+
+/// Why objects were not converted, with the status for the client.
+#[derive(Clone, Debug)]
+pub enum ConvertError {
+    /// The webhook did not answer.
+    Unreachable(Status),
+    /// The webhook refused, or its answer is wrong.
+    Failed(Status),
+}
+
+impl From<ConvertError> for Status {
+    fn from(error: ConvertError) -> Self {
+        match error {
+            ConvertError::Unreachable(status) | ConvertError::Failed(status) => status,
+        }
+    }
+}
+
+impl From<Status> for ConvertError {
+    fn from(status: Status) -> Self {
+        Self::Failed(status)
+    }
 }
 
 /// The conversion between a version and the working version.
@@ -48,7 +71,7 @@ impl Conversion {
         &self,
         mut objects: Vec<Value>,
         api_version: &str,
-    ) -> Result<Vec<Value>, Status> {
+    ) -> Result<Vec<Value>, ConvertError> {
         match self {
             Self::Custom(convert) => converted(&**convert, objects, api_version).await,
             now => {
@@ -88,7 +111,7 @@ async fn converted(
     convert: &dyn Convert,
     objects: Vec<Value>,
     api_version: &str,
-) -> Result<Vec<Value>, Status> {
+) -> Result<Vec<Value>, ConvertError> {
     let count = objects.len();
     if count == 0 {
         return Ok(objects);
@@ -96,7 +119,7 @@ async fn converted(
     let objects = convert.convert(objects, api_version).await?;
     match objects.len() == count {
         true => Ok(objects),
-        false => Err(Status::internal_error("a conversion returned another number of objects")),
+        false => Err(Status::internal_error("a conversion returned another number of objects").into()),
     }
 }
 

@@ -17,7 +17,7 @@
 //!
 //! For a kind whose versions are converted by a webhook, a delete works on the object in the version of its
 //! stored bytes ([`Target::in_place`]). The webhook is called only where an admission webhook or the response
-//! needs another version. For all other kinds a delete works on the working version.
+//! needs another version, and for a client to see whether the webhook refuses the object. For all other kinds a delete works on the working version.
 
 use crate::commit::{Outcome, Oversize, WriteMode};
 use crate::convert::{map, map_mut};
@@ -137,6 +137,7 @@ impl Registry {
             return Err(Status::bad_request("Namespace parameter required."));
         }
         let mode = WriteMode::dry_run_if(options.is_dry_run());
+        let mut needs_conversion = options.needs_conversion;
         let mut marked: Option<Arc<Entry>> = None;
         let deletion = loop {
             let (named, found) = self.find_in_place(&named).await?;
@@ -150,6 +151,9 @@ impl Registry {
                     break Deletion::Removed(Content::Entry(gone));
                 }
             };
+            if std::mem::take(&mut needs_conversion) {
+                target.stored()?.check_conversion(std::slice::from_ref(&old.entry)).await?;
+            }
             check_preconditions(target.served, &old.entry, options)?;
             let Some(step) = step(&named, old.object.clone(), options)? else {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));

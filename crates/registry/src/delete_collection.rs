@@ -30,6 +30,12 @@ impl Registry {
             damaged.check(target.served, entry);
         }
         damaged.refuse(target.served)?;
+        if delete.needs_conversion {
+            for chunk in entries.chunks(CONCURRENT) {
+                target.stored()?.check_conversion(chunk).await?;
+            }
+        }
+        let delete = &DeleteOptions { needs_conversion: false, ..delete.clone() };
         for chunk in entries.chunks(CONCURRENT) {
             let deletions = chunk.iter().map(|entry| self.delete_named(target, entry.name(), delete));
             for deletion in join_all(deletions).await {

@@ -60,7 +60,7 @@ pub use client::{Address, Client};
 pub use components::{Components, Health};
 pub use connect::{Backend, CommandStreams, ConnectOptions, KubeletAddresses, Location, is_proxyable};
 pub use content::{Answer, Content, List};
-pub use convert::{Conversion, Convert};
+pub use convert::{Conversion, Convert, ConvertError};
 pub use damaged::{DamagedObjects, is_damaged};
 pub use error::{status, unknown_reason_500};
 pub use escalation::Escalation;

@@ -93,6 +93,9 @@ pub struct DeleteOptions {
     pub warnings: Warnings,
     /// When the request has to be answered.
     pub deadline: Option<Instant>,
+    /// Whether an object that the conversion webhook of its kind refuses to convert is not deleted: so for
+    /// clients, and not for the server's own work.
+    pub needs_conversion: bool,
 }
 
 /// The kind of a write, for the name of its options.
@@ -331,6 +334,7 @@ impl DeleteOptions {
             ignore_read_errors: boolean(pairs, OPTION),
             warnings: Warnings::default(),
             deadline: None,
+            needs_conversion: false,
         })
     }
 
@@ -354,6 +358,7 @@ impl DeleteOptions {
             has_preconditions: preconditions.is_some(),
             warnings: Warnings::default(),
             deadline: None,
+            needs_conversion: false,
         }
     }
 

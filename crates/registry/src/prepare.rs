@@ -28,10 +28,14 @@ fn set_defaults(ty: &Type, object: &mut Value) -> Result<(), Status> {
     }
 }
 
-/// Sets the defaults of the storage version, as the reference does when it reads an object. A converted
-/// object lacks them, and so may one that is merged from two states, such as a write of the status.
+/// Sets the defaults of the storage version of a built-in kind, as the reference does when it reads an
+/// object. A converted object lacks them, and so may one that is merged from two states, such as a write of
+/// the status. Objects of custom kinds are written without, and get defaults whenever they are read.
 pub(crate) fn default_stored(target: &Target<'_>, object: &mut Value) -> Result<(), Status> {
     let stored = target.stored()?;
+    if stored.ty().custom.is_some() {
+        return Ok(());
+    }
     let is_converted = matches!(stored.conversion, Conversion::Builtin(_));
     if is_converted || target.part().is_some() && stored.is_working_version {
         set_defaults(stored.ty(), object)?;

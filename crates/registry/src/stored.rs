@@ -11,14 +11,15 @@
 //!
 //! Work on the metadata alone does not ask the author of a conversion: it is done on the object *in place*,
 //! in the version of its bytes, and committed in that version ([`InPlace`]). So a conversion that fails does
-//! not stop deletes, the garbage collector or the end of a namespace.
+//! not stop the garbage collector or the end of a namespace. The delete of a client is refused if the webhook
+//! answers and does not convert the object, and carried out if it does not answer.
 //!
 //! The bytes of a custom resource are served as they are if they are what its schema makes of them. A
 //! definition that changed can have added defaults, or taken fields away. Whether that changes an object is
 //! determined for each object when it is read: see [`Fit`].
 
 use crate::catalog::{Served, head};
-use crate::convert::{Conversion, one, set_kind};
+use crate::convert::{Conversion, ConvertError, one, set_kind};
 use crate::damaged::Damaged;
 use crate::error::unknown_reason_500;
 use bytes::Bytes;
@@ -208,6 +209,26 @@ impl Stored {
         Ok(objects)
     }
 
+    /// Fails if the conversion webhook answers and does not convert these objects to the working version. A
+    /// webhook that does not answer is no failure here, and neither are bytes that cannot be decoded.
+    pub(crate) async fn check_conversion(&self, entries: &[Arc<Entry>]) -> Result<(), Status> {
+        let working = &self.versions.working;
+        for version in self.versions.others.iter().filter(|version| version.conversion.waits()) {
+            let entries = entries.iter().filter(|entry| version.is_version_of(entry.bytes()));
+            let objects = entries.filter_map(|entry| self.decode_as_stored(entry).ok()).collect();
+            match version.conversion.to_working(objects, &working.api_version).await {
+                Ok(objects) => {
+                    for mut object in objects {
+                        working.adopt(&mut object)?;
+                    }
+                }
+                Err(ConvertError::Failed(status)) => return Err(status),
+                Err(ConvertError::Unreachable(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// The tree of a stored object, in the version of its bytes.
     pub(crate) fn decode_as_stored(&self, entry: &Entry) -> Result<Value, Damaged> {
         let version = self.version_if_not_working(entry).unwrap_or(&self.versions.working);
@@ -285,6 +306,19 @@ impl Stored {
         self.versions.others.iter().find(|version| version.is_version_of(entry.bytes()))
     }
 
+    /// A new state as it would be read after it was written, in the working version: with the defaults of the
+    /// storage version of a custom kind. The response to a dry run shows it.
+    pub(crate) async fn as_read(&self, object: Value) -> Result<Value, Status> {
+        if self.ty().custom.is_none() {
+            return Ok(object);
+        }
+        let storage = self.versions.storage();
+        let Some(_) = self.versions.storage else { return Ok(defaulted(&storage.ty, object)) };
+        let mut stored = storage.conversion.out_of_working(object, &storage.api_version).await?;
+        storage.adopt(&mut stored)?;
+        self.import(storage, defaulted(&storage.ty, stored)).await
+    }
+
     /// The canonical bytes of a tree in the working version.
     pub(crate) async fn encode(&self, object: &Value) -> Result<Bytes, Status> {
         let mut out = Vec::with_capacity(1024);
@@ -300,4 +334,11 @@ impl Stored {
         }
         Ok(out.into())
     }
+}
+
+/// An object with the defaults of its schema. An object that its defaults would make too large gets none of
+/// them.
+fn defaulted(ty: &Type, mut object: Value) -> Value {
+    schema::default(ty, &mut object);
+    object
 }

@@ -13,7 +13,7 @@
 //! | 8 resource version | a stale one is a conflict, whatever else is wrong with the object |
 //! | 9 the kind's hook | reserves resources such as addresses; released unless the change is committed |
 //! | 10 the kind's preparation | restores the fields that this verb or subresource may not change |
-//! | 11 validation | of the complete state; then the defaults of the storage version, which a converted body lacks |
+//! | 11 validation | of the complete state; then the defaults of the storage version of a built-in kind, which a converted body lacks |
 //! | 12 permission to create | for a PUT or an apply that creates the object |
 //! | 13 validating admission | sees the state to be stored; gives the proof that the commit takes |
 //! | 14 commit | if the object is still the one that was read; otherwise everything from step 2 on is done again |
@@ -564,12 +564,14 @@ impl<'a> Write<'a> {
         let object = map(&new)?;
         let (namespace, name) = (object_meta::text(object, "namespace"), object_meta::text(object, "name"));
         if self.mode == WriteMode::DryRun && self.replaces_damaged.is_some() {
-            return Ok(Outcome::Done(Content::Tree(new)));
+            return Ok(Outcome::Done(Content::Tree(stored.as_read(new).await?)));
         }
         if self.mode == WriteMode::DryRun {
             return match stored.resource.get(namespace, name, Freshness::MostRecent).await {
                 Ok(Some(entry)) => Ok(Outcome::Conflict(already_exists(target, object, entry.is_deleting()))),
-                Ok(None) | Err(cache::Error::Corrupt(_)) => Ok(Outcome::Done(Content::Tree(new))),
+                Ok(None) | Err(cache::Error::Corrupt(_)) => {
+                    Ok(Outcome::Done(Content::Tree(stored.as_read(new).await?)))
+                }
                 // The object exists, although it cannot be decrypted now.
                 Err(cache::Error::Unavailable(_)) => {
                     Ok(Outcome::Conflict(already_exists(target, object, false)))

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use layout::MediaType;
+use layout::{CustomMediaType, MediaType};
 
 /// Where and how a server keeps its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct ClusterOptions {
     pub lease_reuse: Duration,
     /// `--storage-media-type`.
     pub media_type: MediaType,
+    /// How objects of custom kinds are written.
+    pub custom: CustomMediaType,
 }
 
 impl Default for ClusterOptions {
@@ -71,6 +73,7 @@ impl Default for ClusterOptions {
             health_timeout: Duration::from_secs(2),
             lease_reuse: Duration::from_secs(60),
             media_type: MediaType::default(),
+            custom: CustomMediaType::default(),
         }
     }
 }

@@ -187,6 +187,12 @@ impl Etcd {
         Ok(value.and_then(|(text, _)| STANDARD.decode(text).ok()))
     }
 
+    /// Writes the value of a key.
+    pub fn put(&self, key: &str, value: &[u8]) -> Result<(), Error> {
+        let body = format!(r#"{{"key":"{}","value":"{}"}}"#, STANDARD.encode(key), STANDARD.encode(value));
+        self.ask(0, "POST", "/v3/kv/put", &body).map(drop)
+    }
+
     /// Waits until every member that runs can read and write.
     pub fn wait_until_ready(&self) -> Result<(), Error> {
         let begin = Instant::now();

@@ -146,8 +146,9 @@ impl Watcher {
     /// Waits for the next batch. Safe to drop and call again: nothing is lost.
     ///
     /// Ends with [`Error::TooOld`] if the watcher was so slow that what it has to read next is gone, with
-    /// [`Error::Removed`] if the type was, with [`Error::Corrupt`], [`Error::Unavailable`] or
-    /// [`Error::UnreadableDeleted`] at a change of an object that cannot be read, and with [`Error::Closed`].
+    /// [`Error::Removed`] if the type was and the changes before that are delivered, with
+    /// [`Error::Corrupt`], [`Error::Unavailable`] or [`Error::UnreadableDeleted`] at a change of an object
+    /// that cannot be read, and with [`Error::Closed`].
     pub async fn next(&mut self) -> Result<Batch, Error> {
         loop {
             if let Delivery::Batch(batch) = self.delivery(None).await? {
@@ -184,11 +185,18 @@ impl Watcher {
                 poll_fn(|context| waiter.poll(context)).await;
             }
             self.subscription.waiter.clear();
-            // The changes before the end of the type are still delivered.
-            let served = self.resource.check_served();
-            if !matches!(self.phase, Phase::Live) {
-                served.clone()?;
-            }
+            // What is in memory of the time before the end of the type is still delivered.
+            let removed = match self.resource.check_served() {
+                Err(error @ Error::Removed { .. })
+                    if matches!(self.phase, Phase::Initial { .. } | Phase::Live) =>
+                {
+                    Some(error)
+                }
+                served => {
+                    served?;
+                    None
+                }
+            };
             let read = match &mut self.phase {
                 Phase::Ahead { deadline } => {
                     let deadline = *deadline;
@@ -200,6 +208,8 @@ impl Watcher {
                 Phase::Live => match encoding.and_then(|encoding| self.chunk(encoding)) {
                     Some(chunk) => {
                         self.check_era()?;
+                        // Nobody signals a watcher of a removed type.
+                        self.is_through &= removed.is_none();
                         return Ok(Delivery::Chunk(chunk));
                     }
                     None => self.read(encoding.filter(|_| self.shares_chunks)),
@@ -213,11 +223,10 @@ impl Watcher {
                 // Many changes did not match: other tasks may run.
                 Read::Items { items, more: true } if items.is_empty() => tokio::task::yield_now().await,
                 Read::Items { items, more: true } => return Ok(Delivery::Batch(items)),
-                Read::Items { items, more: false } if served.is_err() => {
-                    return if items.is_empty() {
-                        served.map(|()| Delivery::Batch(items))
-                    } else {
-                        Ok(Delivery::Batch(items))
+                Read::Items { items, more: false } if removed.is_some() => {
+                    return match removed.filter(|_| items.is_empty()) {
+                        Some(error) => Err(error),
+                        None => Ok(Delivery::Batch(items)),
                     };
                 }
                 Read::Items { mut items, more: false } => {

@@ -3,6 +3,7 @@
 use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use schema::Status;
 use serde_json::json;
 use testkit::https::{Authority, HttpsServer, Reply, Request};
 
@@ -44,6 +45,19 @@ impl Setup {
         versions: &[&str],
         widgets: Vec<Value>,
     ) -> Result<Vec<Value>, String> {
+        self.try_convert_with(config, versions, widgets).await.map_err(|error| {
+            let status = Status::from(error);
+            assert_eq!((status.code, status.reason), (500, schema::status::Reason::Unknown));
+            status.message
+        })
+    }
+
+    async fn try_convert_with(
+        &self,
+        config: &serde_json::Value,
+        versions: &[&str],
+        widgets: Vec<Value>,
+    ) -> Result<Vec<Value>, ConvertError> {
         let address = self.server.url().replace("https://", "");
         let services: ResolveService = Arc::new(move |service| match service.name.as_str() {
             "hook" => Ok(address.clone()),
@@ -59,10 +73,7 @@ impl Setup {
         let Conversion::Custom(convert) = of(definition, &Clients::new(services)) else {
             panic!("no webhook")
         };
-        convert.convert(widgets, "example.com/v2").await.map_err(|status| {
-            assert_eq!((status.code, status.reason), (500, schema::status::Reason::Unknown));
-            status.message
-        })
+        convert.convert(widgets, "example.com/v2").await
     }
 
     fn reviews(&self) -> Vec<serde_json::Value> {
@@ -247,6 +258,9 @@ async fn faults_of_answers_are_named_in_the_words_of_the_reference() {
     ] {
         let error = setup.convert(path, &["v1"], vec![widget("a")]).await.unwrap_err();
         assert!(error.starts_with(&format!("{of} {part}")), "{path}: {error}");
+        let error = setup.try_convert_with(&setup.config(path), &["v1"], vec![widget("a")]).await;
+        let is_answered = path != "close";
+        assert_eq!(matches!(error, Err(ConvertError::Failed(_))), is_answered, "{path}: {error:?}");
     }
     let error = setup.convert("no-kind", &["v1"], vec![widget("a")]).await.unwrap_err();
     assert!(error.starts_with("Object 'Kind' is missing in '{"), "{error}");
@@ -279,6 +293,8 @@ async fn webhook_that_is_not_trusted_or_not_there_fails() {
     for config in [untrusted, dead, json!({})] {
         let error = setup.convert_with(&config, &["v1"], vec![widget("a")]).await.unwrap_err();
         assert!(error.starts_with(of), "{error}");
+        let error = setup.try_convert_with(&config, &["v1"], vec![widget("a")]).await;
+        assert!(matches!(error, Err(ConvertError::Unreachable(_))), "{error:?}");
     }
     assert!(setup.server.requests().is_empty());
 }

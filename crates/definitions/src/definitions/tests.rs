@@ -1,6 +1,6 @@
 use super::*;
 use cache::Cache;
-use registry::{Config, DeleteOptions};
+use registry::{Config, DeleteOptions, Patch, WriteHooks};
 use store::memory::Memory;
 use tasks::faults::{Fault, inject};
 
@@ -18,17 +18,20 @@ impl Fixture {
             cache::CacheOptions::default(),
         );
         let cache = Arc::new(cache.await.unwrap());
-        let registry = Arc::new(Registry::new(cache.clone(), Config::new(&cache).unwrap()).unwrap());
+        let handled = Handled::new(&cache).unwrap();
+        let hooks = WriteHooks::default().with(crate::GROUP, crate::RESOURCE, Arc::new(handled.clone()));
+        let config = Config { hooks, ..Config::new(&cache).unwrap() };
+        let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
         let services = cache.resource("services").unwrap();
         let clients = Clients::new(admission::webhook::services(services, None));
-        let mut definitions = Definitions::new(&registry, Handled::new(&cache).unwrap(), clients);
+        let mut definitions = Definitions::new(&registry, handled, clients);
         definitions.load().await;
         let client = Client::new(registry, SystemIdentity::ApiServer, "test");
         Self { client, _task: definitions.start() }
     }
 
     async fn define(&self, group: &str) {
-        let names = r#"{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"}"#;
+        let names = r#"{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList","shortNames":["th"],"categories":["all","some"]}"#;
         let schema = r#"{"openAPIV3Schema":{"type":"object"}}"#;
         let version = format!(r#"{{"name":"v1","served":true,"storage":true,"schema":{schema}}}"#);
         let text = format!(
@@ -70,4 +73,26 @@ async fn definitions_made_and_removed_after_a_panic_are_served_and_not_served() 
     fixture.until_served("comes.example", true).await;
     fixture.until_served("goes.example", false).await;
     assert!(fixture.client.registry().catalog().serves_group("stays.example"));
+}
+
+#[tokio::test]
+async fn kind_is_served_anew_once_for_each_change_and_before_its_answer() {
+    let fixture = Fixture::start().await;
+    let registry = fixture.client.registry().clone();
+    fixture.define("once.example").await;
+    let things = || registry.catalog().find("once.example", "v1", "things").cloned().unwrap();
+    let is_retired = async |served: &registry::Served, within| {
+        tokio::time::timeout(Duration::from_millis(within), served.retired()).await.is_ok()
+    };
+    for number in 2..6 {
+        let version = format!(
+            r#"[{{"op":"add","path":"/spec/versions/-","value":{{"name":"v{number}","served":true,"storage":false,"schema":{{"openAPIV3Schema":{{"type":"object"}}}}}}}}]"#
+        );
+        let before = things();
+        let name = "things.once.example";
+        fixture.client.patch(DEFINITIONS.named(name), Patch::Json, version.as_bytes()).await.unwrap();
+        assert!(registry.catalog().find("once.example", &format!("v{number}"), "things").is_some());
+        assert!(is_retired(&before, 0).await, "watches of the form before end");
+    }
+    assert!(!is_retired(&things(), 200).await, "watches that began after the answer stay");
 }

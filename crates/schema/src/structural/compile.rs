@@ -1,6 +1,7 @@
 //! From a definition's schema to its compiled form.
 
 use super::default::{Room, completed};
+use super::embedded::Meta;
 use super::intern::{Interned, key, schema};
 use super::prune::pruned;
 use super::{
@@ -42,31 +43,57 @@ const MOST_ADDED: usize = 16 << 20;
 impl Structural {
     /// Compiles the schema of one version of a definition.
     pub fn compile(source: JSONSchemaProps<'_>) -> Result<Arc<Self>, CompileError> {
-        Ok(schema(node(source, DEPTH, &mut Room::of(MOST_ADDED))?))
+        Ok(schema(node(source, Place::Object, DEPTH, &mut Room::of(MOST_ADDED))?))
     }
 }
 
 impl Node {
     /// Compiles a part of a schema, in the same form.
     pub fn compile(source: JSONSchemaProps<'_>) -> Result<Interned<Self>, CompileError> {
-        node(source, DEPTH, &mut Room::of(MOST_ADDED))
+        node(source, Place::Value, DEPTH, &mut Room::of(MOST_ADDED))
     }
 }
 
-fn node(source: JSONSchemaProps<'_>, depth: usize, room: &mut Room) -> Result<Interned<Node>, CompileError> {
+/// The place of a value in its object.
+#[derive(Clone, Copy)]
+enum Place<'p> {
+    /// The value is an object with metadata, whatever its schema says.
+    Object,
+    /// The value is outside of `kind`, `apiVersion` and `metadata` of an object.
+    Value,
+    /// The value is one of these fields, or within one of them.
+    Meta(Meta<'p>),
+}
+
+fn node(
+    source: JSONSchemaProps<'_>,
+    place: Place<'_>,
+    depth: usize,
+    room: &mut Room,
+) -> Result<Interned<Node>, CompileError> {
     let depth = depth.checked_sub(1).ok_or(CompileError::Depth)?;
+    let is_object = matches!(place, Place::Object) || source.x_kubernetes_embedded_resource();
+    let field = |name| match (&place, Meta::of(name).filter(|_| is_object)) {
+        (_, Some(meta)) => Place::Meta(meta),
+        (Place::Meta(meta), None) => Place::Meta(Meta::Field(meta, name)),
+        (_, None) => Place::Value,
+    };
+    let item = match &place {
+        Place::Meta(meta) => Place::Meta(Meta::Item(meta)),
+        _ => Place::Value,
+    };
     let mut properties = Vec::with_capacity(source.properties().len());
     for (name, property) in source.properties().iter() {
-        properties.push((key(name), node(property, depth, room)?));
+        properties.push((key(name), node(property, field(name), depth, room)?));
     }
     properties.sort_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
     let additional = match source.additional_properties() {
         None | Some(Value::Bool(false)) => Additional::None,
-        Some(Value::Map(map)) => Additional::Node(node(JSONSchemaProps::of(map), depth, room)?),
+        Some(Value::Map(map)) => Additional::Node(node(JSONSchemaProps::of(map), field("*"), depth, room)?),
         Some(_) => Additional::Any,
     };
     let items = match source.items() {
-        Some(Value::Map(map)) => Some(node(JSONSchemaProps::of(map), depth, room)?),
+        Some(Value::Map(map)) => Some(node(JSONSchemaProps::of(map), item, depth, room)?),
         _ => None,
     };
     let rules = rules(source, depth)?;
@@ -96,15 +123,26 @@ fn node(source: JSONSchemaProps<'_>, depth: usize, room: &mut Room) -> Result<In
         has_defaults,
     };
     node.default =
-        source.r#default().map(|raw| default(raw, &node, room)).transpose()?.flatten().map(Box::new);
+        source.r#default().map(|raw| default(raw, &node, place, room)).transpose()?.flatten().map(Box::new);
     node.has_defaults |= node.default.is_some();
     Ok(Interned::<Node>::new(node))
 }
 
-/// The default of a node: pruned, and completed with the defaults within it. A null is no default.
-fn default(raw: &RawJson, node: &Node, room: &mut Room) -> Result<Option<Constant>, CompileError> {
+/// The default of a node: pruned, and completed with the defaults within it. A null is no default, and
+/// neither is a value that the metadata of an object cannot have.
+fn default(
+    raw: &RawJson,
+    node: &Node,
+    place: Place<'_>,
+    room: &mut Room,
+) -> Result<Option<Constant>, CompileError> {
     let mut constant = constant(raw)?;
-    pruned(&constant.value, node).into_iter().for_each(|value| constant.value = value);
+    match place {
+        Place::Meta(meta) => constant.value = meta.readable(constant.value).unwrap_or_default(),
+        Place::Object | Place::Value => {
+            pruned(&constant.value, node).into_iter().for_each(|value| constant.value = value);
+        }
+    }
     completed(&constant.value, node, room).into_iter().for_each(|value| constant.value = value);
     let mut most = Limits::REQUEST.values;
     constant.bytes = bytes(&constant.value, &mut most).ok_or(CompileError::Default)?;

@@ -189,6 +189,48 @@ pub fn is_meta(key: &str) -> bool {
     matches!(key, "apiVersion" | "kind" | "metadata")
 }
 
+/// `kind`, `apiVersion` or `metadata` of an object, or a place within it.
+#[derive(Clone, Copy)]
+pub(super) enum Meta<'m> {
+    /// `kind` or `apiVersion`.
+    Name,
+    /// `metadata`.
+    Metadata,
+    /// The value of a key.
+    Field(&'m Meta<'m>, &'m str),
+    /// An item of a list.
+    Item(&'m Meta<'m>),
+}
+
+impl Meta<'_> {
+    /// The place of a field of an object, if it is one of these.
+    pub(super) fn of(key: &str) -> Option<Self> {
+        match key {
+            "metadata" => Some(Self::Metadata),
+            key if is_meta(key) => Some(Self::Name),
+            _ => None,
+        }
+    }
+
+    /// What is read of a value at this place, without unknown and malformed fields; `None` if nothing is.
+    pub(super) fn readable(&self, value: Value) -> Option<Value> {
+        match self {
+            Self::Name => value.as_str().is_some().then_some(value),
+            Self::Metadata => metadata(&value).value,
+            Self::Field(parent, key) => {
+                parent.readable(Map::from_iter([(*key, value)]).into())?.get(key).cloned()
+            }
+            Self::Item(parent) => parent.readable(vec![value].into())?.as_list()?.first().cloned(),
+        }
+    }
+}
+
+/// What the type of metadata reads of a value, without unknown and malformed fields; `None` for a value that is
+/// not an object.
+pub fn readable_metadata(value: &Value) -> Option<Value> {
+    metadata(value).value
+}
+
 /// The metadata of an embedded object, as its type reads it.
 pub(super) struct Metadata {
     /// The metadata without unknown and malformed fields; `None` for a value that is not an object.

@@ -29,7 +29,7 @@ mod validate;
 
 pub use compile::CompileError;
 pub use default::Defaulted;
-pub use embedded::{Outermost, is_meta};
+pub use embedded::{Outermost, is_meta, readable_metadata};
 pub use intern::Interned;
 pub use prune::Pruned;
 pub use validate::go_text;
@@ -135,7 +135,8 @@ pub enum Additional {
     Node(Interned<Node>),
 }
 
-/// A value in a schema: a default, or one of an enumeration. Two constants are equal if their JSON texts are.
+/// A value in a schema: a default, or one of an enumeration. Two constants are equal if their JSON texts are
+/// and their values: the same default can lose other fields at another place.
 #[derive(Clone)]
 pub struct Constant {
     value: Value,
@@ -285,7 +286,7 @@ impl Constant {
 
 impl PartialEq for Constant {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.text == other.text && self.value == other.value
     }
 }
 

@@ -309,3 +309,30 @@ fn defaults_lose_what_their_schema_does_not_name() {
     );
     check_defaulted(&schema, "{}", r#"{"o":{"a":"x","d":5}}"#);
 }
+
+#[test]
+fn defaults_of_metadata_keep_what_metadata_has() {
+    let embedded =
+        |rest: &str| format!(r#"{{"type":"object","x-kubernetes-embedded-resource":true,{rest}}}"#);
+    let fields = embedded(
+        r#""properties":{"kind":{"type":"string","default":"K"},"metadata":{"type":"object","properties":{
+            "name":{"type":"string","default":"n"},"other":{"type":"string","default":"o"},
+            "labels":{"type":"object","default":{"a":"b"}},"annotations":{"type":"object","default":{"a":1}},
+            "ownerReferences":{"type":"array","items":{"type":"object","properties":{
+                "uid":{"type":"string","default":"u"},"q":{"type":"string","default":"q"}}}}}}}"#,
+    );
+    let whole = embedded(
+        r#""properties":{"metadata":{"type":"object","default":{"name":"n","other":"o","labels":{"a":1}}}}"#,
+    );
+    let outside = embedded(r#""default":{"kind":"K","metadata":{"name":"n","other":"o"}}"#);
+    let plain = r#"{"type":"object","properties":{"metadata":{"type":"object","default":{"name":"n"}}}}"#;
+    let same = embedded(r#""properties":{"metadata":{"type":"object","default":{"name":"n"}}}"#);
+    let schema = object(&format!(
+        r#"{{"fields":{fields},"whole":{whole},"outside":{outside},"plain":{plain},"same":{same}}}"#
+    ));
+    check_defaulted(
+        &schema,
+        r#"{"fields":{"metadata":{"ownerReferences":[{}]}},"plain":{},"same":{},"whole":{}}"#,
+        r#"{"fields":{"kind":"K","metadata":{"labels":{"a":"b"},"name":"n","ownerReferences":[{"uid":"u"}]}},"outside":{"kind":"K","metadata":{"name":"n"}},"plain":{"metadata":{}},"same":{"metadata":{"name":"n"}},"whole":{"metadata":{"name":"n"}}}"#,
+    );
+}

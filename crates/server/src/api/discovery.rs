@@ -18,7 +18,7 @@ use registry::{Catalog, GroupVersion};
 use super::compress;
 use super::in_use::InUse;
 use super::openapi::{Made, V2, V3};
-use super::{Api, represent};
+use super::{Api, represent, routes};
 use crate::negotiate::{self, Format};
 use crate::request_info::RequestInfo;
 use crate::{Body, Error, Request, Response, Status};
@@ -342,7 +342,7 @@ impl Api {
         }
         let document = discovery::resources(served, group, version);
         if document.is_none() {
-            return Err(Status::unknown_resource().into());
+            return Err(routes::unknown_in(group));
         }
         self.check_route(request)?;
         self.document(request, document)

@@ -344,7 +344,7 @@ impl Api {
         };
         let ignore_read_errors = options.ignore_read_errors.filter(|_| self.registry.config().unsafe_delete);
         let (warnings, deadline) = (request.warnings.clone(), request.deadline);
-        Ok(DeleteOptions { ignore_read_errors, warnings, deadline, ..options })
+        Ok(DeleteOptions { ignore_read_errors, warnings, deadline, needs_conversion: true, ..options })
     }
 
     /// The encoding of the response's objects.

@@ -37,17 +37,13 @@ pub(crate) fn find<'a>(
     if info.is_unroutable || !catalog.serves_group(info.api_group) {
         return Err(Error::UnknownPath);
     }
-    // An unknown resource is a `Status` in a built-in group, and an unknown path in any other group.
-    let missing = || match kinds::all().any(|kind| kind.group == info.api_group) {
-        true => unknown(),
-        false => Error::UnknownPath,
-    };
+    let missing = || unknown_in(info.api_group);
     let served = catalog.find(info.api_group, info.api_version, info.resource);
     if let Some(served) = served.filter(|served| served.is_custom()) {
         return custom(served, info);
     }
     if info.prefix == Prefix::Proxy {
-        return Err(unknown());
+        return Err(missing());
     }
     let served = served.ok_or_else(missing)?;
     if !fits_scope(served, info) {
@@ -87,6 +83,15 @@ pub(crate) fn find<'a>(
         _ => Produces::Objects,
     };
     Ok(Route { served, subresource, produces, refused: None })
+}
+
+/// The 404 of a version or resource that a served group does not have: a `Status` in a built-in group, plain
+/// text in any other group.
+pub(crate) fn unknown_in(group: &str) -> Error {
+    match kinds::all().any(|kind| kind.group == group) {
+        true => Status::unknown_resource().into(),
+        false => Error::UnknownPath,
+    }
 }
 
 /// The route of a custom kind, by the verb of the request.

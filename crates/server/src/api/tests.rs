@@ -15,9 +15,11 @@ use crate::{Handler as _, Lifecycle, Peer, Request};
 
 mod bindings;
 mod components;
+mod custom_defaults;
 mod custom_kinds;
 mod custom_lists;
 mod custom_paths;
+mod custom_ratcheting;
 mod deletes;
 mod discovery;
 mod evictions;

@@ -189,7 +189,7 @@ pub(crate) fn map_of(tree: &Value) -> &Map {
 /// The type of a `Scale`.
 const SCALE_TYPE: &str = "autoscaling.v1.Scale";
 
-/// The columns of a `Scale`.
+/// The columns of a `Scale` of a built-in kind.
 const SCALE: Columns = Columns {
     list: &[
         Column { format: "", ..Column::NAME },
@@ -206,10 +206,28 @@ const SCALE: Columns = Columns {
     },
 };
 
+/// The columns of a `Scale` of a custom kind. A desired number of zero is absent from the object, so its cell
+/// is null.
+const CUSTOM_SCALE: Columns = Columns {
+    list: &[
+        Column::NAME,
+        Column::integer("Desired", About::Text("Number of desired replicas")),
+        Column::integer("Available", About::Text("Number of actual replicas")),
+        Column { ty: "date", ..Column::AGE },
+    ],
+    row: |scale| {
+        let replicas = |part: &str| scale.get(part)?.get("replicas")?.as_i64();
+        let desired = replicas("spec").filter(|number| *number != 0).map_or(Cell::Null, Cell::Integer);
+        let available = Cell::Integer(replicas("status").unwrap_or_default());
+        vec![Cell::name(scale), desired, available, Cell::age(scale)].into()
+    },
+};
+
 /// The columns of an object that is neither of the kind nor a `Scale`.
 const PLAIN: Columns = Columns::NAME_AND_CREATION;
 
 static SCALE_HEADINGS: LazyLock<Bytes> = LazyLock::new(|| headings_of(&SCALE));
+static CUSTOM_SCALE_HEADINGS: LazyLock<Bytes> = LazyLock::new(|| headings_of(&CUSTOM_SCALE));
 static PLAIN_HEADINGS: LazyLock<Bytes> = LazyLock::new(|| headings_of(&PLAIN));
 
 fn headings_of(columns: &Columns) -> Bytes {
@@ -220,6 +238,10 @@ impl ObjectEncoder {
     /// The columns of the kind as JSON, computed on the first use.
     pub(crate) fn headings(&self) -> Bytes {
         self.served.headings.get_or_init(|| headings(&self.served.columns)).clone()
+    }
+
+    fn is_custom(&self) -> bool {
+        self.served.ty.custom.is_some()
     }
 
     /// A table up to its first row.
@@ -288,7 +310,10 @@ impl ObjectEncoder {
     ) -> Result<(), Status> {
         let (Content::Tree(tree) | Content::Other { value: tree, .. }) = content else { return Ok(()) };
         let row = match content {
-            Content::Other { ty, .. } if ty.name == SCALE_TYPE => &RowFn::Builtin(SCALE.row),
+            Content::Other { ty, .. } if ty.name == SCALE_TYPE => match self.is_custom() {
+                true => &RowFn::Builtin(CUSTOM_SCALE.row),
+                false => &RowFn::Builtin(SCALE.row),
+            },
             Content::Other { .. } => &RowFn::Builtin(PLAIN.row),
             Content::Entry(_) | Content::Tree(_) => &self.served.row,
         };
@@ -331,7 +356,10 @@ impl ObjectEncoder {
             }
             Content::Tree(tree) | Content::Other { value: tree, .. } => {
                 let headings = match content {
-                    Content::Other { ty, .. } if ty.name == SCALE_TYPE => SCALE_HEADINGS.clone(),
+                    Content::Other { ty, .. } if ty.name == SCALE_TYPE => match self.is_custom() {
+                        true => CUSTOM_SCALE_HEADINGS.clone(),
+                        false => SCALE_HEADINGS.clone(),
+                    },
                     Content::Other { .. } => PLAIN_HEADINGS.clone(),
                     Content::Entry(_) | Content::Tree(_) => self.headings(),
                 };

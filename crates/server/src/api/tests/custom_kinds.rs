@@ -5,7 +5,7 @@ use super::*;
 use http_body_util::BodyExt;
 use kinds::{Column, ColumnDefinition, ResourceType, RowFn, Scope};
 use object::{Map, Text, Value};
-use registry::{Conversion, Convert, CustomKind, CustomVersion};
+use registry::{Conversion, Convert, ConvertError, CustomKind, CustomVersion};
 use schema::view::View;
 use schema::views::apiextensions::v1::JSONSchemaProps;
 use schema::{Builder, GroupVersionKind, Limits, Ref, Status, Structural, Type, json};
@@ -51,10 +51,13 @@ impl Convert for Slow {
         &'a self,
         objects: Vec<Value>,
         api_version: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Vec<Value>, ConvertError>> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(1)).await;
-            objects.into_iter().map(|object| rename(object, api_version)).collect()
+            Ok(objects
+                .into_iter()
+                .map(|object| rename(object, api_version))
+                .collect::<Result<_, Status>>()?)
         })
     }
 }
@@ -471,9 +474,10 @@ impl Convert for Dead {
         &'a self,
         _objects: Vec<Value>,
         _api_version: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Vec<Value>, ConvertError>> {
         self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-        Box::pin(async { Err(registry::unknown_reason_500("the webhook is dead")) })
+        let dead = registry::unknown_reason_500("the webhook is dead");
+        Box::pin(async { Err(ConvertError::Unreachable(dead)) })
     }
 }
 
@@ -499,7 +503,7 @@ async fn with_dead_conversion(server: &Server) -> Arc<Dead> {
     dead
 }
 
-async fn stored_widget(server: &Server, name: &str) -> Option<String> {
+pub(super) async fn stored_widget(server: &Server, name: &str) -> Option<String> {
     let widgets = server.0.registry.cache().resource("widgets.example.com").unwrap();
     let entry = widgets.get("n", name, cache::Freshness::Any).await.unwrap();
     entry.map(|entry| String::from_utf8(entry.bytes().to_vec()).unwrap())
@@ -524,13 +528,13 @@ async fn metadata_is_read_without_a_conversion() {
 }
 
 #[tokio::test]
-async fn deletes_and_metadata_patches_do_not_convert() {
+async fn dead_conversion_does_not_stop_deletes_and_metadata_patches() {
     let server = Server::start().await;
     let dead = with_dead_conversion(&server).await;
     let v2 = WIDGETS.replace("v1", "v2");
     server.send("DELETE", &format!("{v2}/a"), "").await.says(200, r#""status":"Success""#);
     assert_eq!(stored_widget(&server, "a").await, None);
-    assert_eq!(dead.asked(), 0);
+    assert_eq!(dead.asked(), 1);
     // What is shown to a client is converted, after it was marked.
     server.send("DELETE", &format!("{v2}/b"), "").await.says(500, "the webhook is dead");
     let marked = stored_widget(&server, "b").await.unwrap();
@@ -559,6 +563,30 @@ async fn deletes_and_metadata_patches_do_not_convert() {
     }
     assert_eq!(client.patch_metadata(address.named("b"), b"{}").await.unwrap_err().code, 404);
     assert_eq!(dead.asked(), asked);
+}
+
+#[tokio::test]
+async fn delete_of_what_the_conversion_refuses_is_refused_to_clients_only() {
+    let server = Server::start().await;
+    server.0.registry.install(converted_widgets("v1")).await.unwrap();
+    for name in ["a", "b"] {
+        let body = widget("v1", &format!(r#""metadata":{{"name":"{name}"}},"spec":{{"color":"red"}}"#));
+        server.send("POST", WIDGETS, &body).await.says(201, name);
+    }
+    let v2 = WIDGETS.replace("v1", "v2");
+    for path in [format!("{v2}/a"), v2.clone(), format!("{v2}/a?dryRun=All")] {
+        server.send("DELETE", &path, "").await.says(500, "red is not converted");
+    }
+    for name in ["a", "b"] {
+        assert!(!stored_widget(&server, name).await.unwrap().contains("deletionTimestamp"));
+    }
+    let client = registry::Client::new(server.0.registry.clone(), auth::SystemIdentity::ApiServer, "test");
+    let address = registry::Address::v1("example.com", "widgets", "n");
+    let address = registry::Address { version: "v2", ..address };
+    client.delete(address.named("a"), &registry::DeleteOptions::default()).await.unwrap();
+    assert_eq!(stored_widget(&server, "a").await, None);
+    // The storage version needs no conversion.
+    server.send("DELETE", &format!("{WIDGETS}/b"), "").await.says(200, r#""status":"Success""#);
 }
 
 #[tokio::test]

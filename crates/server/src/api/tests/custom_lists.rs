@@ -5,7 +5,7 @@ use super::custom_kinds::{TABLE, WIDGETS, converted_widgets, rename, version, wi
 use super::*;
 use kinds::ResourceType;
 use object::Value;
-use registry::{Conversion, Convert, CustomKind};
+use registry::{Conversion, Convert, ConvertError, CustomKind};
 use schema::view::View as _;
 use schema::views::apiextensions::v1::JSONSchemaProps;
 use schema::{Builder, Limits, Status, Structural, json};
@@ -28,9 +28,14 @@ impl Convert for Counting {
         &'a self,
         objects: Vec<Value>,
         api_version: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Vec<Value>, ConvertError>> {
         self.0.lock().unwrap().push(objects.len());
-        Box::pin(async move { objects.into_iter().map(|object| rename(object, api_version)).collect() })
+        Box::pin(async move {
+            Ok(objects
+                .into_iter()
+                .map(|object| rename(object, api_version))
+                .collect::<Result<_, Status>>()?)
+        })
     }
 }
 
@@ -90,7 +95,7 @@ impl Convert for Malformed {
         &'a self,
         objects: Vec<Value>,
         api_version: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+    ) -> BoxFuture<'a, Result<Vec<Value>, ConvertError>> {
         Box::pin(async move {
             let spoil = |object| {
                 let mut object = rename(object, api_version)?;
@@ -103,7 +108,7 @@ impl Convert for Malformed {
                 }
                 Ok(object)
             };
-            objects.into_iter().map(spoil).collect()
+            Ok(objects.into_iter().map(spoil).collect::<Result<_, Status>>()?)
         })
     }
 }

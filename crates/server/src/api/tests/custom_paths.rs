@@ -1,7 +1,7 @@
 //! The paths of custom kinds: the verb of a request decides, and subresources have few verbs. Scales and
 //! generated names.
 
-use super::custom_kinds::{WIDGETS, version, widget, widgets};
+use super::custom_kinds::{TABLE, WIDGETS, converted_widgets, version, widget, widgets};
 use super::*;
 use kinds::{CustomStrategy, Generation, ScalePaths, Subresource};
 use object::Text;
@@ -168,4 +168,48 @@ async fn names_of_custom_objects_are_generated() {
         .send("POST", WIDGETS, &widget("v1", r#""metadata":{"generateName":"W_"}"#))
         .await
         .says(422, "metadata.generateName: Invalid value");
+}
+
+#[tokio::test]
+async fn what_a_custom_group_does_not_have_is_an_unknown_path() {
+    let server = Server::start().await;
+    let mut kind = converted_widgets("v1");
+    kind.versions[1].served = false;
+    server.0.registry.install(kind).await.unwrap();
+    for path in [
+        "/apis/example.com/v2",
+        "/apis/example.com/v2/",
+        "/apis/example.com/v9",
+        "/apis/example.com/v2/namespaces/n/widgets",
+        "/apis/example.com/v2/namespaces/n/widgets/a",
+        "/apis/example.com/v9/widgets",
+        "/apis/example.com/v1/gadgets",
+        "/apis/example.com/v1/proxy/gadgets/a",
+        "/apis/example.com/v1/widgets/a",
+        "/apis/unknown.example.com",
+        "/apis/unknown.example.com/v1",
+        "/apis/unknown.example.com/v1/widgets",
+    ] {
+        let missing = server.get(path).await;
+        assert_eq!((missing.code, missing.text().as_str()), (404, "404 page not found\n"), "{path}");
+    }
+    for path in ["/apis/apps/v9", "/apis/apps/v1/gadgets", "/apis/apps/v9/deployments"] {
+        server.get(path).await.says(404, "the server could not find the requested resource");
+    }
+    server.get(&format!("{WIDGETS}/a/none")).await.says(404, r#"widgets.example.com \"a\" not found"#);
+}
+
+#[tokio::test]
+async fn scale_of_a_custom_kind_has_its_own_columns() {
+    let server = server().await;
+    let none = widget("v1", r#""metadata":{"name":"none"},"spec":{"size":0}"#);
+    server.send("POST", WIDGETS, &none).await.says(201, "none");
+    for (name, cells) in [("a", r#""cells":["a",1,0,""#), ("none", r#""cells":["none",null,0,""#)] {
+        let table = server.get_as(&format!("{WIDGETS}/{name}/scale"), TABLE).await;
+        table.says(200, r#"[{"name":"Name","type":"string","format":"name","#);
+        table.says(200, r#"{"name":"Desired","type":"integer","format":"","description":"Number of desired replicas","priority":0}"#);
+        table.says(200, r#"{"name":"Available","type":"integer","format":"","description":"Number of actual replicas","priority":0}"#);
+        table.says(200, r#"{"name":"Age","type":"date","format":"","#);
+        table.says(200, cells);
+    }
 }
