@@ -56,6 +56,8 @@ pub struct ClusterOptions {
     pub lease_reuse: Duration,
     /// `--storage-media-type`.
     pub media_type: MediaType,
+    /// The names of the address families, that of the default service addresses first.
+    pub families: [&'static str; 2],
 }
 
 impl Default for ClusterOptions {
@@ -71,6 +73,7 @@ impl Default for ClusterOptions {
             health_timeout: Duration::from_secs(2),
             lease_reuse: Duration::from_secs(60),
             media_type: MediaType::default(),
+            families: ["IPv4", "IPv6"],
         }
     }
 }

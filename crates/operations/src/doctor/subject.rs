@@ -141,7 +141,8 @@ impl Subject {
 
 impl Coding {
     fn etcd(options: &OperationOptions, encryption: Encryption) -> Self {
-        let plain = || Layout::new(&options.storage.etcd.prefix, options.storage.etcd.media_type);
+        let etcd = &options.storage.etcd;
+        let plain = || Layout::new(&etcd.prefix, etcd.media_type).with_families(etcd.families);
         Self::Etcd { layout: plain().encrypted(encryption.clone()), plain: plain(), encryption }
     }
 
