@@ -1,5 +1,6 @@
 //! What a controller works with.
 
+use crate::corrections::Corrections;
 use crate::{CertificateAuthority, Controller, Counters, Recorder, Term};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
@@ -24,6 +25,8 @@ pub struct Context {
     pub settings: Arc<ControllerSettings>,
     /// What became of its work.
     pub counters: Arc<Counters>,
+    /// Its writes that another controller manager can undo.
+    pub(crate) corrections: Arc<Corrections>,
     /// In which it begins its steps.
     pub term: Term,
     /// Its name.
@@ -57,7 +60,16 @@ impl Context {
         let identity = SystemIdentity::Controller(controller.account);
         let client = Client::new(registry.clone(), identity, FIELD_MANAGER);
         let recorder = Recorder::new(client.clone(), controller.account);
-        Self { client, recorder, settings, counters, term: Term::default(), name: controller.name }
+        let corrections = Arc::new(Corrections::new(controller.name));
+        Self {
+            client,
+            recorder,
+            settings,
+            counters,
+            corrections,
+            term: Term::default(),
+            name: controller.name,
+        }
     }
 
     /// The cache.
