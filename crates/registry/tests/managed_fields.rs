@@ -370,10 +370,14 @@ async fn managed_fields_that_are_too_large_for_the_store_are_dropped_but_by_an_a
     let config = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"a":"b"}}}"#;
     assert_eq!(api.apply(MAP, config, &by("two")).await.unwrap_err().code, 413);
 
-    let small = r#"{"metadata":{"name":"a","namespace":"default"},"data":{"k":"v"}}"#;
-    assert!(!owners(&api.update(MAP, small, "three").await).is_empty());
-    assert!(owners(&api.update(MAP, &large, "three").await).is_empty());
-    api.update(MAP, small, "three").await;
-    let patch = format!(r#"{{"data":{{{}}}}}"#, data.join(","));
-    assert!(owners(&api.patch(MAP, &patch, "four").await).is_empty());
+    for (place, name) in [("/v1/configmaps/b/", "b"), ("/v1/configmaps/c/", "c")] {
+        let named = |text: &str| text.replacen(r#""name":"a""#, &format!(r#""name":"{name}""#), 1);
+        let small = named(r#"{"metadata":{"name":"a","namespace":"default"},"data":{"k":"v"}}"#);
+        assert!(!owners(&api.create(place, &small, "three").await).is_empty());
+        let written = match name {
+            "b" => api.update(place, &named(&large), "three").await,
+            _ => api.patch(place, &format!(r#"{{"data":{{{}}}}}"#, data.join(",")), "three").await,
+        };
+        assert!(owners(&written).is_empty());
+    }
 }
