@@ -78,6 +78,21 @@ impl Change {
         Self { resource: resource.clone(), namespace, name, write, expect: Expect::Any }
     }
 
+    /// The number of bytes of the object that the change stores; zero for a removal.
+    pub fn size(&self) -> usize {
+        match &self.write {
+            Write::Put(json) => json.len(),
+            Write::Delete => 0,
+        }
+    }
+
+    /// The same change, with another state of the object.
+    #[must_use]
+    pub fn with_object(mut self, json: impl Into<Bytes>) -> Self {
+        self.write = Write::Put(json.into());
+        self
+    }
+
     /// Makes the change conditional: there is no such object, or its bytes are damaged and the change
     /// replaces them.
     #[must_use]

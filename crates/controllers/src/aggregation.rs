@@ -4,6 +4,7 @@
 //! Every change of a cluster role leads to one look at all that aggregate. Their rules are applied under the
 //! name of the controller, and only if they are different.
 
+use crate::corrections::Corrections;
 use crate::follow::{StartFrom, follow};
 use crate::objects::{decode, mentions};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
@@ -36,12 +37,14 @@ async fn run(context: Context) {
         move |_| queue.add(())
     });
     let client = context.client.clone().with_field_manager(NAME);
-    queue.work(&context, 1, Arc::new(Aggregation { client, roles })).await;
+    let corrections = context.corrections.clone();
+    queue.work(&context, 1, Arc::new(Aggregation { client, roles, corrections })).await;
 }
 
 struct Aggregation {
     client: Client,
     roles: Arc<Resource>,
+    corrections: Arc<Corrections>,
 }
 
 impl Reconcile for Aggregation {
@@ -53,7 +56,7 @@ impl Reconcile for Aggregation {
         let entries: Vec<Arc<Entry>> = list.map_err(registry::status)?.collect();
         let mut outcome = Ok(None);
         for entry in entries.iter().filter(|entry| mentions(entry, r#""aggregationRule":"#)) {
-            if let Err(error) = aggregate(&self.client, entry, &entries).await {
+            if let Err(error) = self.aggregate(entry, &entries).await {
                 log::error!(role = entry.name(), error:% = error.message; "the rules of a cluster role could not be aggregated");
                 outcome = Err(error);
             }
@@ -62,31 +65,34 @@ impl Reconcile for Aggregation {
     }
 }
 
-/// Writes the rules of a role that aggregates others.
-async fn aggregate(client: &Client, entry: &Entry, all: &[Arc<Entry>]) -> Result<(), Status> {
-    let role = decode(ClusterRole::schema(), entry)?;
-    let role = ClusterRole::of(&role);
-    let Some(rule) = role.aggregation_rule() else { return Ok(()) };
-    let mut seen = HashSet::new();
-    let mut rules = Vec::new();
-    for selector in rule.cluster_role_selectors().iter() {
-        let selector = kinds::label_selector::compile(selector)
-            .map_err(|error| Status::internal_error(&error.to_string()))?;
-        // Entries are in the order of names.
-        for part in all.iter().filter(|part| selector.matches(&***part) && part.name() != entry.name()) {
-            let part = decode(ClusterRole::schema(), part)?;
-            for rule in PolicyRule::read(ClusterRole::of(&part).rules()).iter() {
-                if seen.insert(rule.clone()) {
-                    rules.push(rule.clone());
+impl Aggregation {
+    /// Writes the rules of a role that aggregates others.
+    async fn aggregate(&self, entry: &Entry, all: &[Arc<Entry>]) -> Result<(), Status> {
+        let role = decode(ClusterRole::schema(), entry)?;
+        let role = ClusterRole::of(&role);
+        let Some(rule) = role.aggregation_rule() else { return Ok(()) };
+        let mut seen = HashSet::new();
+        let mut rules = Vec::new();
+        for selector in rule.cluster_role_selectors().iter() {
+            let selector = kinds::label_selector::compile(selector)
+                .map_err(|error| Status::internal_error(&error.to_string()))?;
+            // Entries are in the order of names.
+            for part in all.iter().filter(|part| selector.matches(&***part) && part.name() != entry.name()) {
+                let part = decode(ClusterRole::schema(), part)?;
+                for rule in PolicyRule::read(ClusterRole::of(&part).rules()).iter() {
+                    if seen.insert(rule.clone()) {
+                        rules.push(rule.clone());
+                    }
                 }
             }
         }
+        if *rules == *PolicyRule::read(role.rules()) {
+            return Ok(());
+        }
+        let config = configuration(entry.name(), &rules);
+        let address = Address::v1(GROUP, "clusterroles", "").named(entry.name());
+        self.corrections.write(entry, &config, self.client.apply(address, &config)).await.map(drop)
     }
-    if *rules == *PolicyRule::read(role.rules()) {
-        return Ok(());
-    }
-    let config = configuration(entry.name(), &rules);
-    client.apply(Address::v1(GROUP, "clusterroles", "").named(entry.name()), &config).await
 }
 
 /// The configuration that is applied to a cluster role: its name and its aggregated rules.

@@ -6,6 +6,7 @@
 //! with the secret part of the token: a JWS by HS256 without its content. A signature that matches comes from
 //! a holder of the token.
 
+use crate::corrections::Corrections;
 use crate::follow::{StartFrom, follow};
 use crate::objects::{decode, unless_changed};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
@@ -59,7 +60,8 @@ async fn run(context: Context) {
     };
     let _secrets = follow(secrets.clone(), StartFrom::State, look_at(is_token));
     let _maps = follow(maps.clone(), StartFrom::State, look_at(is_signed));
-    let signer = Signer { client: context.client.clone(), secrets, maps };
+    let signer =
+        Signer { client: context.client.clone(), secrets, maps, corrections: context.corrections.clone() };
     queue.work(&context, 1, Arc::new(signer)).await;
 }
 
@@ -76,6 +78,7 @@ struct Signer {
     client: Client,
     secrets: Arc<Resource>,
     maps: Arc<Resource>,
+    corrections: Arc<Corrections>,
 }
 
 impl Reconcile for Signer {
@@ -102,7 +105,12 @@ impl Reconcile for Signer {
         }
         if replace_signatures(data, &signatures) {
             let address = Address::core("configmaps", NAMESPACE).named(NAME);
-            unless_changed(self.client.update(address, map.into()).await)?;
+            let desired: Vec<_> = signatures
+                .iter()
+                .map(|(key, text)| (key.to_string(), text.as_str().map(str::to_owned)))
+                .collect();
+            let write = self.client.update(address, map.into());
+            unless_changed(self.corrections.write(&entry, desired, write).await)?;
         }
         Ok(again)
     }

@@ -1,5 +1,6 @@
 //! The context of a controller: its client, its settings and its counters.
 
+use crate::corrections::Corrections;
 use crate::{CertificateAuthority, Controller, Counters, Recorder, Term};
 use admission::plugins::Quotas;
 use auth::SystemIdentity;
@@ -24,6 +25,8 @@ pub struct Context {
     pub settings: Arc<ControllerSettings>,
     /// Counts the reconciliations of the controller.
     pub counters: Arc<Counters>,
+    /// The writes of the controller that another controller manager can undo.
+    pub(crate) corrections: Arc<Corrections>,
     /// The term of the server: no reconciliation begins after its end.
     pub term: Term,
     /// The name of the controller.
@@ -59,7 +62,16 @@ impl Context {
         let identity = SystemIdentity::Controller(controller.account);
         let client = Client::new(registry.clone(), identity, FIELD_MANAGER);
         let recorder = Recorder::new(client.clone(), controller.account);
-        Self { client, recorder, settings, counters, term: Term::default(), name: controller.name }
+        let corrections = Arc::new(Corrections::new(controller.name));
+        Self {
+            client,
+            recorder,
+            settings,
+            counters,
+            corrections,
+            term: Term::default(),
+            name: controller.name,
+        }
     }
 
     /// The cache.

@@ -20,6 +20,7 @@ mod bootstrap_signer;
 mod certificates;
 mod claim_protection;
 mod context;
+mod corrections;
 mod default_accounts;
 pub mod event_expiry;
 mod events;

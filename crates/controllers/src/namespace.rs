@@ -20,6 +20,7 @@ mod content;
 #[cfg(test)]
 mod tests;
 
+use crate::corrections::Corrections;
 use crate::follow::{StartFrom, follow};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
@@ -74,6 +75,7 @@ async fn run(context: Context) {
         client: context.client.clone(),
         namespaces,
         queue: queue.clone(),
+        corrections: context.corrections.clone(),
         waiting: Mutex::default(),
     };
     queue.work(&context, AT_ONCE, Arc::new(worker)).await;
@@ -84,6 +86,7 @@ struct Namespaces {
     namespaces: Arc<Resource>,
     content: Content,
     queue: Arc<Queue<Text>>,
+    corrections: Arc<Corrections>,
     /// The tasks that wait until the objects that are left are gone, by namespace.
     waiting: Mutex<HashMap<Text, Task>>,
 }
@@ -94,7 +97,7 @@ impl Reconcile for Namespaces {
     async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         match self.namespaces.lookup("", name).map_err(registry::status)? {
-            Some(found) if found.is_deleting() => match self.terminate(name).await {
+            Some(found) if found.is_deleting() => match self.terminate(name, &found).await {
                 // The namespace was deleted while its content was being deleted.
                 Err(error) if error.reason == Reason::NotFound => Ok(None),
                 outcome => outcome,
@@ -106,7 +109,7 @@ impl Reconcile for Namespaces {
 }
 
 impl Namespaces {
-    async fn terminate(&self, name: &Text) -> Result<RequeueAfter, Status> {
+    async fn terminate(&self, name: &Text, entry: &Entry) -> Result<RequeueAfter, Status> {
         let address = Address::core("namespaces", "").named(name);
         let mut namespace = map(self.client.get(address).await?)?;
         if !object_meta::is_deleting(&namespace) {
@@ -126,9 +129,11 @@ impl Namespaces {
         let uid = object_meta::text(&namespace, "uid").to_owned();
         let left = self.content.delete(name, &uid, deleted_at).await;
         if map_at(&mut namespace, "status").is_some_and(|status| conditions::update(status, &left)) {
-            let written = self.client.update(address.subresource("status"), namespace.clone().into()).await;
-            match written {
-                Ok(written) => namespace = map(written)?,
+            let desired = conditions::texts(&namespace);
+            let write = self.client.update(address.subresource("status"), namespace.clone().into());
+            match self.corrections.write(entry, desired, write).await {
+                Ok(Some(written)) => namespace = map(written)?,
+                Ok(None) => {}
                 Err(error) if matches!(error.reason, Reason::Conflict | Reason::NotFound) => {
                     return Err(error);
                 }

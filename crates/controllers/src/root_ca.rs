@@ -1,6 +1,7 @@
 //! The controller `root-ca-certificate-publisher-controller`: every namespace has a config map with the
 //! authority by which pods verify the server.
 
+use crate::corrections::Corrections;
 use crate::default_accounts::is_late;
 use crate::objects::{annotate, annotation, decode};
 use crate::per_namespace::{Namespaces, is_active};
@@ -39,6 +40,7 @@ async fn run(context: Context) {
         namespaces: namespaces.all().clone(),
         maps,
         authority: context.settings.authority.clone(),
+        corrections: context.corrections.clone(),
     };
     namespaces.queue.work(&context, 8, Arc::new(worker)).await;
 }
@@ -48,6 +50,7 @@ struct Publisher {
     namespaces: Arc<Resource>,
     maps: Arc<Resource>,
     authority: Authority,
+    corrections: Arc<Corrections>,
 }
 
 impl Reconcile for Publisher {
@@ -91,7 +94,8 @@ impl Publisher {
         map.insert("data", data);
         annotate(&mut map, DESCRIPTION, ABOUT);
         let address = Address::core("configmaps", entry.namespace()).named(NAME);
-        self.client.update(address, map.into()).await.map(drop)
+        let desired = self.authority.borrow().clone();
+        self.corrections.write(entry, desired, self.client.update(address, map.into())).await.map(drop)
     }
 
     fn data(&self) -> Map {
@@ -104,6 +108,7 @@ mod tests {
     use super::*;
     use crate::testing::Fixture;
     use registry::{DeleteOptions, Patch};
+    use std::time::Duration;
     use tasks::Name;
     use tasks::faults::{Fault, inject};
 
@@ -144,6 +149,46 @@ mod tests {
         fixture.authority.send_replace("a new one".into());
         until("before", "a new one").await;
         until("after", "a new one").await;
+    }
+
+    #[tokio::test]
+    async fn the_publisher_gives_way_to_another_one() {
+        let fixture = Fixture::new().await;
+        fixture.namespace("a").await;
+        let _running = fixture.start(&CONTROLLER);
+        let is_ours = async || published(&fixture, "a").as_deref() == Some(Fixture::AUTHORITY);
+        let address = Address::core("configmaps", "a").named(NAME);
+        let other = async || {
+            let patch = br#"{"data":{"ca.crt":"another"}}"#;
+            fixture.client.patch(address, Patch::Merge, patch).await.unwrap();
+        };
+        fixture.until("a config map", is_ours).await;
+        for _ in 0..3 {
+            other().await;
+            fixture.until("a correction", is_ours).await;
+        }
+        other().await;
+        let left = fixture.lookup("configmaps", "a", NAME).unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        other().await;
+        assert_eq!(fixture.lookup("configmaps", "a", NAME).unwrap().mod_revision(), left.mod_revision());
+
+        // Another authority is another content, and a new object is another object.
+        fixture.authority.send_replace("a new one".into());
+        fixture
+            .until("the new authority", async || published(&fixture, "a").as_deref() == Some("a new one"))
+            .await;
+        for _ in 0..2 {
+            other().await;
+            fixture
+                .until("it again", async || published(&fixture, "a").as_deref() == Some("a new one"))
+                .await;
+        }
+        other().await;
+        fixture.client.delete(address, &DeleteOptions::default()).await.unwrap();
+        fixture
+            .until("a new object", async || published(&fixture, "a").as_deref() == Some("a new one"))
+            .await;
     }
 
     #[tokio::test]

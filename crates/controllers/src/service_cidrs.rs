@@ -1,6 +1,7 @@
 //! The controller `service-cidr-controller`: a ServiceCIDR stays while services have addresses that only it
 //! covers, by a finalizer, and says whether it is ready.
 
+use crate::corrections::Corrections;
 use crate::follow::{StartFrom, follow};
 use crate::objects::time_left;
 use crate::queue::{Queue, Reconcile, RequeueAfter};
@@ -81,6 +82,7 @@ async fn run(context: Context) {
         recorder: Recorder::new(context.client.clone(), NAME),
         cidrs,
         addresses,
+        corrections: context.corrections.clone(),
     };
     queue.work(&context, 4, Arc::new(worker)).await;
 }
@@ -104,6 +106,7 @@ struct ServiceCidrs {
     recorder: Recorder,
     cidrs: Arc<Resource>,
     addresses: Arc<Resource>,
+    corrections: Arc<Corrections>,
 }
 
 /// The condition `Ready` of a ServiceCIDR.
@@ -126,8 +129,11 @@ impl Reconcile for ServiceCidrs {
     async fn reconcile(&self, name: &Text) -> Result<RequeueAfter, Status> {
         let Some(entry) = self.cidrs.lookup("", name).map_err(registry::status)? else { return Ok(None) };
         let cidr = read(&entry)?;
-        let outcome =
-            if entry.is_deleting() { self.delete(&cidr, name).await } else { self.keep(&cidr, &entry).await };
+        let outcome = if entry.is_deleting() {
+            self.delete(&cidr, &entry).await
+        } else {
+            self.keep(&cidr, &entry).await
+        };
         match outcome {
             Err(error) if error.reason == Reason::NotFound => Ok(None),
             outcome => outcome,
@@ -139,9 +145,9 @@ impl ServiceCidrs {
     async fn keep(&self, cidr: &Map, entry: &Entry) -> Result<RequeueAfter, Status> {
         if !is_protected(cidr) {
             let patch = format!(r#"{{"metadata":{{"finalizers":["{FINALIZER}"]}}}}"#);
-            self.patch(entry.name(), &patch).await?;
+            self.corrections.write(entry, FINALIZER, self.patch(entry.name(), &patch)).await?;
         }
-        if let Err(error) = self.say(cidr, entry.name(), &READY).await {
+        if let Err(error) = self.say(cidr, entry, &READY).await {
             let subject = Subject::of(entry, "networking.k8s.io/v1", "ServiceCIDR");
             let message = "The ServiceCIDR Status can not be set to Ready=True";
             self.recorder.record(&subject, EventType::Warning, "KubernetesServiceCIDRError", message).await;
@@ -150,9 +156,10 @@ impl ServiceCidrs {
         Ok(None)
     }
 
-    async fn delete(&self, cidr: &Map, name: &str) -> Result<RequeueAfter, Status> {
+    async fn delete(&self, cidr: &Map, entry: &Entry) -> Result<RequeueAfter, Status> {
+        let name = entry.name();
         if !self.can_go(cidr, name).await? {
-            self.say(cidr, name, &IN_USE).await?;
+            self.say(cidr, entry, &IN_USE).await?;
             return Ok(None);
         }
         let began = object_meta::text(cidr, "deletionTimestamp").parse::<Time>().unwrap_or(Time::ZERO);
@@ -189,7 +196,7 @@ impl ServiceCidrs {
     }
 
     /// Sets the condition `Ready` if it is different.
-    async fn say(&self, cidr: &Map, name: &str, ready: &Ready) -> Result<(), Status> {
+    async fn say(&self, cidr: &Map, entry: &Entry, ready: &Ready) -> Result<(), Status> {
         let conditions = ServiceCIDR::of(cidr).status().conditions();
         let is_said = conditions.iter().any(|known| {
             known.r#type() == "Ready"
@@ -206,10 +213,11 @@ impl ServiceCidrs {
         let config = format!(
             r#"{{"apiVersion":"{GROUP}/v1","kind":"ServiceCIDR","metadata":{{"name":{}}},"status":{{"conditions":[
             {{"type":"Ready","status":"{status}",{reason}"message":"{message}","lastTransitionTime":"{}"}}]}}}}"#,
-            json::string(name),
+            json::string(entry.name()),
             Time::now(),
         );
-        self.client.apply(address(name).subresource("status"), config.as_bytes()).await
+        let write = self.client.apply(address(entry.name()).subresource("status"), config.as_bytes());
+        self.corrections.write(entry, (status, reason, message), write).await.map(drop)
     }
 
     async fn patch(&self, name: &str, patch: &str) -> Result<(), Status> {

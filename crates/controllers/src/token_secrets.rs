@@ -7,6 +7,7 @@
 //! manager.
 
 use crate::context::FIELD_MANAGER;
+use crate::corrections::Corrections;
 use crate::follow::{StartFrom, follow};
 use crate::objects::{annotate, annotation, decode, unless_changed};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
@@ -69,7 +70,13 @@ async fn run(context: Context) {
     };
     let registry = context.client.registry().clone();
     let client = Client::new(registry, SystemIdentity::ControllerManager, FIELD_MANAGER);
-    let worker = Tokens { client, secrets, accounts, authority: context.settings.authority.clone() };
+    let worker = Tokens {
+        client,
+        secrets,
+        accounts,
+        authority: context.settings.authority.clone(),
+        corrections: context.corrections.clone(),
+    };
     queue.work(&context, 8, Arc::new(worker)).await;
 }
 
@@ -123,6 +130,7 @@ struct Tokens {
     secrets: Arc<Resource>,
     accounts: Arc<Resource>,
     authority: Authority,
+    corrections: Arc<Corrections>,
 }
 
 impl Reconcile for Tokens {
@@ -195,7 +203,11 @@ impl Tokens {
             missing.iter().for_each(|(key, value)| drop(data.insert(key.clone(), value.clone())));
         }
         let address = Address::core("secrets", entry.namespace()).named(entry.name());
-        unless_changed(self.client.update(address, secret.into()).await)
+        let mut desired: Vec<&str> = missing.keys().map(|key| key.as_str()).collect();
+        desired.push(&authority);
+        unless_changed(
+            self.corrections.write(entry, desired, self.client.update(address, secret.into())).await,
+        )
     }
 
     fn issue(&self, secret: &Entry, account: &Entry) -> Result<String, Status> {

@@ -162,6 +162,53 @@ fn custom_objects_with_malformed_metadata_are_served_repaired_and_deleted() {
     assert_eq!(update(&wrong), 400);
 }
 
+#[test]
+fn objects_of_older_servers_are_read_and_written_again_in_the_storage_version() {
+    const BUDGET: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/a";
+    let etcd = etcd();
+    let metadata =
+        json!({"name": "a", "namespace": "default", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"});
+    let budget = json!({"kind": "PodDisruptionBudget", "apiVersion": "policy/v1beta1", "metadata": metadata,
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}});
+    etcd.put("/registry/poddisruptionbudgets/default/a", budget.to_string().as_bytes()).unwrap();
+    let service = json!({"kind": "Service", "apiVersion": "v1", "metadata": metadata,
+        "spec": {"clusterIP": "10.0.0.77", "ports": [{"port": 80}]}});
+    etcd.put("/registry/services/specs/default/a", service.to_string().as_bytes()).unwrap();
+    let server = server(&etcd, &[]);
+
+    let list = get(&server, "/apis/policy/v1/poddisruptionbudgets");
+    assert_eq!(list["items"][0]["spec"]["minAvailable"], 1, "{list}");
+    let mut budget = get(&server, BUDGET);
+    assert_eq!(budget["apiVersion"], "policy/v1");
+    budget["spec"]["minAvailable"] = 2.into();
+    assert_eq!(server.call("PUT", BUDGET, &budget).unwrap().0, 200);
+    let stored = etcd.value("/registry/poddisruptionbudgets/default/a").unwrap().unwrap();
+    assert!(stored.starts_with(b"k8s\0") && stored.windows(11).any(|window| window == b"policy/v1\x12\x13"));
+
+    let path = format!("{SERVICES}/a");
+    let mut service = get(&server, &path);
+    assert_eq!(service["spec"]["clusterIPs"], json!(["10.0.0.77"]));
+    assert_eq!(service["spec"]["ipFamilies"], json!(["IPv4"]));
+    service["metadata"]["labels"] = json!({"a": "b"});
+    let (code, answer) = server.call("PUT", &path, &service).unwrap();
+    assert_eq!(code, 200, "{answer}");
+}
+
+#[test]
+fn an_object_that_fits_without_its_managed_fields_is_stored() {
+    let etcd = etcd();
+    let server = server(&etcd, &[]);
+    let mut map = config_map("a");
+    for number in 0..9_999 {
+        let key = format!("this-key-is-very-long-so-as-to-create-a-very-large-serialized-fieldset-{number}");
+        map["data"][key] = "A".into();
+    }
+    let made = create(&server, CONFIG_MAPS, &map);
+    assert_eq!(made["metadata"]["managedFields"], Value::Null);
+    let path = format!("{CONFIG_MAPS}/a");
+    assert_eq!(get(&server, &path)["data"].as_object().unwrap().len(), 10_000);
+}
+
 /// Conditions are written after the answer, and to a slow etcd that takes a while: a definition that changes
 /// meanwhile is not in conflict with itself, and its end does not pass over objects that were made meanwhile.
 #[test]

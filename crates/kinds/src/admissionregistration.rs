@@ -5,8 +5,8 @@ use crate::defaults::{each, fill, fill_text, update_map, update_or_insert_map};
 use crate::{
     About, Cell, Check, Column, Columns, Generation, Kind, MetadataRules, Rules, Scope, Strategy, columns,
 };
-use object::Map;
 use object::field::List;
+use object::{Map, Value};
 use schema::view::View;
 use schema::views::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use schema::views::meta::v1::LabelSelector;
@@ -119,6 +119,15 @@ fn webhook(webhook: &mut Map) {
     update_map(webhook, "clientConfig", |config| {
         update_map(config, "service", |service| fill(service, "port", 443i64))
     });
+}
+
+/// Sets those defaults of a webhook that `v1beta1` has in place of those of `v1`.
+fn webhook_v1beta1(webhook: &mut Map) {
+    fill_text(webhook, "failurePolicy", "Ignore");
+    fill_text(webhook, "matchPolicy", "Exact");
+    fill_text(webhook, "sideEffects", "Unknown");
+    fill(webhook, "timeoutSeconds", 30i64);
+    fill(webhook, "admissionReviewVersions", Value::from_iter(["v1beta1"]));
 }
 
 /// Sets the defaults of the match resources of a policy.

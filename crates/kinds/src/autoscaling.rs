@@ -4,6 +4,7 @@ use crate::Kind;
 
 mod horizontal_pod_autoscaler;
 mod v1;
+mod v2beta;
 mod validate;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::Kind;
 
-mod event;
+pub(crate) mod event;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&event::KIND];

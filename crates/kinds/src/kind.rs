@@ -25,6 +25,8 @@ pub struct Kind {
     pub scope: Scope,
     /// The versions, the preferred one first.
     pub versions: &'static [Version],
+    /// Versions that are not served any more, in which objects can still lie in a store of the reference.
+    pub old_versions: &'static [OldVersion],
     /// The verbs that it supports.
     pub verbs: &'static [Verb],
     /// The subresources of its objects.
@@ -76,6 +78,7 @@ impl Kind {
         categories: &[],
         scope: Scope::Namespaced,
         versions: &[Version::V1],
+        old_versions: &[],
         verbs: Verb::ALL,
         subresources: &[],
         storage: Storage::Own,
@@ -98,6 +101,11 @@ impl Kind {
     /// The version called `name`.
     pub fn version(&self, name: &str) -> Option<&'static Version> {
         self.versions.iter().find(|version| version.name == name)
+    }
+
+    /// The old version with this `apiVersion`.
+    pub fn old_version(&self, api_version: &str) -> Option<&'static OldVersion> {
+        self.old_versions.iter().find(|version| version.api_version == api_version)
     }
 
     /// The subresource called `name`.
@@ -196,6 +204,35 @@ pub struct BuiltinConversion {
     pub to_stored: fn(&mut Value),
     /// Converts from the storage version.
     pub from_stored: fn(&mut Value),
+}
+
+/// A version that is not served any more. Its objects are converted to the storage version when they are read
+/// from a store of the reference.
+pub struct OldVersion {
+    /// `policy/v1beta1`. The group can be another one than that of the kind.
+    pub api_version: &'static str,
+    /// The type of its objects; `None` if they are decoded by the type of the storage version.
+    pub ty: Option<fn() -> &'static Type>,
+    /// Sets the defaults of this version and converts the object to the storage version, but for
+    /// `apiVersion`. `None` if the defaults are those of the storage version, and only `apiVersion` differs.
+    pub upgrade: Option<fn(&mut Map)>,
+}
+
+impl OldVersion {
+    /// A version that differs from the storage version in `apiVersion` only.
+    pub const fn named(api_version: &'static str) -> Self {
+        Self { api_version, ty: None, upgrade: None }
+    }
+
+    /// This version with its defaults and its conversion.
+    pub const fn by(self, upgrade: fn(&mut Map)) -> Self {
+        Self { upgrade: Some(upgrade), ..self }
+    }
+
+    /// This version with the type of its objects.
+    pub const fn of(self, ty: fn() -> &'static Type) -> Self {
+        Self { ty: Some(ty), ..self }
+    }
 }
 
 /// The verbs of resources, as authorization names them.

@@ -1,10 +1,10 @@
 //! The kinds of `rbac.authorization.k8s.io`.
 
 use crate::cells::joined;
-use crate::defaults::{each, fill_text, update_or_insert_map};
+use crate::defaults::{each, fill, fill_text, update_or_insert_map};
 use crate::{Cell, Check, Kind, NameRule, Rules, Scope, Strategy};
 use object::field::List;
-use object::{Map, Value};
+use object::{Key, Map, Value};
 use schema::view::{Items, View};
 use schema::views::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject};
 
@@ -100,6 +100,31 @@ impl Strategy for BindingStrategy {
     fn allow_create_on_update(&self) -> bool {
         true
     }
+}
+
+/// Converts a binding of `v1alpha1`. Its subjects have an `apiVersion` in place of a group, and the user `*`
+/// is every authenticated user.
+fn upgrade_binding(object: &mut Map) {
+    update_or_insert_map(object, "roleRef", |role| fill_text(role, "apiGroup", GROUP));
+    each(object, "subjects", |subject| {
+        let version = subject.remove("apiVersion");
+        let text = |key| subject.get(key).and_then(Value::as_str);
+        match (text("kind"), text("name")) {
+            (Some("ServiceAccount"), _) => {}
+            (Some("User"), Some("*")) => {
+                subject.insert(Key::known("kind"), "Group");
+                subject.insert(Key::known("name"), "system:authenticated");
+                fill_text(subject, "apiGroup", GROUP);
+            }
+            (Some("User" | "Group"), _) => fill_text(subject, "apiGroup", GROUP),
+            _ => {
+                let group = version.as_ref().and_then(Value::as_str).and_then(|text| text.split_once('/'));
+                if let Some((group, _)) = group.filter(|(_, version)| !version.contains('/')) {
+                    fill(subject, "apiGroup", group);
+                }
+            }
+        }
+    });
 }
 
 /// The checks of an update: the reference checks an update by the rules for new objects twice, and reports

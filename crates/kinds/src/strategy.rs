@@ -142,6 +142,12 @@ pub trait Strategy: Send + Sync {
     /// labels and annotations that mirror fields. It does not know whether the object is new.
     fn default(&self, _object: &mut Map) {}
 
+    /// Sets fields of an object that an older server has written without them.
+    ///
+    /// Runs when an object is read from a store of the reference, after [`default`](Self::default).
+    /// `families` has the names of both address families, that of the default service addresses first.
+    fn complete_stored(&self, _object: &mut Map, _families: [&'static str; 2]) {}
+
     /// Adds fields that the kind writes into every object, whatever the client sent.
     ///
     /// Runs at the start of step 5, before managed fields are computed, so that the client's field manager

@@ -1,12 +1,13 @@
 //! The rules that kinds share that make pods of a template.
 
+use crate::defaults::{update_map, fill, update_or_insert_map};
 use crate::label_selector::{self, Values};
 use crate::template;
 use crate::{Check, ScalePaths, Subresource, checks, object_meta};
 use object::field::{Error, List, Path};
 use object::label;
 use object::name::dns1123_label;
-use object::{Map, Text};
+use object::{Key, Map, Text, Value};
 use schema::Ref;
 use schema::view::View;
 use schema::views::apps::v1::ReplicaSet;
@@ -17,6 +18,21 @@ use std::borrow::Cow;
 /// The checks of an update of kinds whose updates the reference checks by the rules for new objects twice.
 pub(crate) const CHECKED_TWICE: &[Check] =
     &[Check::Metadata, Check::Object, Check::MetadataChange, Check::Object, Check::Change];
+
+/// Sets the selector and the labels of a workload of a version that takes them from the pod template.
+pub(crate) fn take_labels_of_template(object: &mut Map) {
+    let labels = object.get("spec").and_then(|spec| spec.get("template")?.get("metadata")?.get("labels"));
+    let Some(labels) = labels.filter(|labels| labels.as_map().is_some_and(|map| !map.is_empty())).cloned()
+    else {
+        return;
+    };
+    update_map(object, "spec", |spec| fill(spec, "selector", Map::from_iter([("matchLabels", labels.clone())])));
+    update_or_insert_map(object, "metadata", |metadata| {
+        if metadata.get("labels").and_then(Value::as_map).is_none_or(Map::is_empty) {
+            metadata.insert(Key::known("labels"), labels);
+        }
+    });
+}
 
 /// The scale of a workload.
 pub(crate) const SCALE: Subresource = Subresource::scale(Ref::Static(&SCALE_PATHS));

@@ -2,8 +2,12 @@
 //! the reference's words where its own code finds them; what its ASN.1 decoder says about broken DER is not
 //! repeated.
 
+mod kubelet;
 mod signing_request;
 
+pub use kubelet::{
+    KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER, LEGACY_SIGNER, check_kubelet_client, check_kubelet_serving,
+};
 pub use signing_request::{SigningRequest, Subject};
 
 use aws_lc_rs::signature::{

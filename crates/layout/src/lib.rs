@@ -13,10 +13,11 @@
 //! | of custom kinds | `/registry/GROUP/RESOURCE/default/web` | JSON with sorted keys, or CBOR with the feature gate `CBORServingAndStorage` |
 //!
 //! No stored value has a `resourceVersion`: it is the revision of its key. What is read may be in any of
-//! these encodings and in any version that has a type; the layers above convert versions. Keys of other
-//! things are left alone: the ranges that older releases gave addresses from. What servers share and do not
-//! serve (their own addresses, the record of node ports) is no object of a kind; others read and write it,
-//! through a [`Record`] if it is encrypted.
+//! these encodings and in any version that is served; the layers above convert versions. An object in a
+//! version that is not served any more is converted here ([`kinds::OldVersion`]). Keys of other things are
+//! left alone: the ranges that older releases gave addresses from. What servers share and do not serve (their
+//! own addresses, the record of node ports) is no object of a kind; others read and write it, through a
+//! [`Record`] if it is encrypted.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -42,19 +43,27 @@ pub struct Layout {
     media_type: MediaType,
     custom: CustomMediaType,
     encryption: Option<Encryption>,
+    families: [&'static str; 2],
 }
 
 impl Layout {
     /// The layout under a prefix such as `/registry`. Built-in kinds are written in the given encoding.
     pub fn new(prefix: &str, media_type: MediaType) -> Self {
         let custom = CustomMediaType::default();
-        Self { keys: Keys::new(prefix), media_type, custom, encryption: None }
+        let families = ["IPv4", "IPv6"];
+        Self { keys: Keys::new(prefix), media_type, custom, encryption: None, families }
     }
 
     /// Writes objects of custom kinds in the given encoding.
     #[must_use]
     pub fn custom(self, media_type: CustomMediaType) -> Self {
         Self { custom: media_type, ..self }
+    }
+
+    /// Sets the order of the address families: that of the default service addresses comes first.
+    #[must_use]
+    pub fn with_families(self, families: [&'static str; 2]) -> Self {
+        Self { families, ..self }
     }
 
     /// Encrypts values as the configuration says.
@@ -93,7 +102,7 @@ impl Codec for Layout {
         let place = self.keys.place(key.as_bytes()).ok_or_else(no_place)?;
         let (plain, freshness) = decrypt(self.encryption.as_ref(), &self.keys, &place, stored, patience)?;
         let read = match place.kind {
-            Some(kind) => value::decode(kind, &plain).map(|text| (text, freshness)),
+            Some(kind) => value::decode(kind, &plain, self.families).map(|text| (text, freshness)),
             None => value::decode_custom(&plain, self.custom).map(|ReadCustom { text, is_stale }| {
                 (text, if is_stale { Freshness::Stale } else { freshness })
             }),

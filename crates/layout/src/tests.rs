@@ -1,3 +1,5 @@
+mod old_versions;
+
 use super::*;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use crate::definition;
 use bytes::Bytes;
-use kinds::{Kind, Version};
+use kinds::{Kind, OldVersion, Version};
 use object::Value;
 use schema::protobuf::{self, Envelope};
 use schema::structural::readable_metadata;
@@ -53,19 +53,26 @@ pub(crate) fn encode(kind: &Kind, text: &[u8], media_type: MediaType) -> Result<
 }
 
 /// The JSON of an object of a built-in kind, from its stored form: with the defaults of its version, as the
-/// reference reads it.
-pub(crate) fn decode(kind: &Kind, stored: &[u8]) -> Result<Vec<u8>, String> {
-    let Read { version, ty, mut object } = match stored.starts_with(ENVELOPE) {
+/// reference reads it. An object of a version that is not served any more is converted to the storage version.
+pub(crate) fn decode(kind: &Kind, stored: &[u8], families: [&'static str; 2]) -> Result<Vec<u8>, String> {
+    let Read { version, mut ty, mut object } = match stored.starts_with(ENVELOPE) {
         true => Read::protobuf(kind, stored)?,
         false if definition::is_one(kind) => Read::definition(kind, stored)?,
         false => Read::json(kind, stored)?,
     };
     schema::default(ty, &mut object);
     if let Some(map) = object.as_map_mut() {
-        match version.conversion {
-            Some(conversion) => (conversion.default)(map),
-            None => kind.strategy.default(map),
+        match version {
+            ReadVersion::Served(Version { conversion: Some(conversion), .. }) => (conversion.default)(map),
+            ReadVersion::Old(OldVersion { upgrade: Some(upgrade), .. }) => upgrade(map),
+            ReadVersion::Served(_) | ReadVersion::Old(_) => kind.strategy.default(map),
         }
+        if let ReadVersion::Old(_) = version {
+            let storage = storage_version(kind)?;
+            ty = type_of(kind, storage)?;
+            map.insert("apiVersion", kinds::api_version(kind.group, storage.name));
+        }
+        kind.strategy.complete_stored(map, families);
     }
     let mut text = Vec::with_capacity(stored.len() * 2);
     json::encode(ty, &object, &mut text);
@@ -149,16 +156,23 @@ fn metadata_of(object: &mut Value) -> Option<&mut Value> {
 
 /// A tree in one of the versions of its kind.
 struct Read {
-    version: &'static Version,
+    version: ReadVersion,
     ty: &'static Type,
     object: Value,
+}
+
+/// The version of a stored object.
+enum ReadVersion {
+    /// A version that is served.
+    Served(&'static Version),
+    /// A version that is not served any more.
+    Old(&'static OldVersion),
 }
 
 impl Read {
     /// Reads JSON: as an object of the storage version, or of the version that it names.
     fn json(kind: &Kind, text: &[u8]) -> Result<Self, String> {
-        let storage = kind.storage_version().ok_or("nothing of its kind is stored")?;
-        let ty = type_of(kind, storage)?;
+        let ty = type_of(kind, storage_version(kind)?)?;
         let object = read_json(ty, text)?;
         let (version, ty_named) = named(kind, api_version(&object))?;
         match std::ptr::eq(ty, ty_named) {
@@ -188,11 +202,22 @@ fn api_version(object: &Value) -> &str {
 }
 
 /// The version of a kind with this name, and its type.
-fn named(kind: &Kind, api_version: &str) -> Result<(&'static Version, &'static Type), String> {
+fn named(kind: &Kind, api_version: &str) -> Result<(ReadVersion, &'static Type), String> {
     let (group, name) = api_version.split_once('/').unwrap_or(("", api_version));
-    let version = kind.version(name).filter(|_| group == kind.group);
-    let version = version.ok_or_else(|| format!("{} has no version {api_version:?}", kind.kind))?;
-    Ok((version, type_of(kind, version)?))
+    if let Some(version) = kind.version(name).filter(|_| group == kind.group) {
+        return Ok((ReadVersion::Served(version), type_of(kind, version)?));
+    }
+    let old = kind.old_version(api_version);
+    let old = old.ok_or_else(|| format!("{} has no version {api_version:?}", kind.kind))?;
+    let ty = match old.ty {
+        Some(ty) => ty(),
+        None => type_of(kind, storage_version(kind)?)?,
+    };
+    Ok((ReadVersion::Old(old), ty))
+}
+
+fn storage_version(kind: &Kind) -> Result<&'static Version, String> {
+    kind.storage_version().ok_or_else(|| "nothing of its kind is stored".to_owned())
 }
 
 fn type_of(kind: &Kind, version: &Version) -> Result<&'static Type, String> {

@@ -187,7 +187,8 @@ impl ToEtcd<'_> {
         // An object of an older version may lack what is a default today, which etcd's layout adds when it is
         // read.
         if !comparison.changed.is_empty() {
-            let plain = Layout::new(&self.options.storage.etcd.prefix, MediaType::Json);
+            let etcd = &self.options.storage.etcd;
+            let plain = Layout::new(&etcd.prefix, MediaType::Json).with_families(etcd.families);
             source.visit(&mut |entry| {
                 if let Some(wanted) = self.wanted(entry)
                     && let Some(found) = comparison.changed.get(&wanted.key)

@@ -83,7 +83,8 @@ impl Registry {
         }
         let bytes = encode(stored, &mut new, oversize).await?;
         let change = Change::put(&stored.resource, target.namespace, target.name, bytes);
-        match self.commit(change.expect_revision(old.entry.mod_revision()), admitted).await {
+        let change = change.expect_revision(old.entry.mod_revision());
+        match self.commit_state(stored, change, &mut new, oversize, admitted).await {
             Ok(committed) => {
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
@@ -121,19 +122,72 @@ impl Registry {
     /// A commit whose outcome matters to a reservation or a hook runs to its end even if the request is
     /// cancelled.
     pub(crate) async fn commit(&self, change: Change, admitted: Admitted) -> Result<Committed, cache::Error> {
-        if !admitted.needs_outcome() {
-            return self.cache().commit(change).await;
-        }
         let cache = self.cache().clone();
-        let finished = tasks::once(async move {
-            let outcome = cache.commit(change).await;
-            match &outcome {
-                Ok(_) => admitted.committed().await,
-                Err(error) if error.is_fate_unknown() => admitted.unknown().await,
-                Err(_) => admitted.abandoned().await,
-            }
-            outcome
-        });
-        finished.await.unwrap_or(Err(cache::Error::Closed))
+        settled(async move { cache.commit(change).await }, admitted, |outcome| outcome.as_ref().err())
+            .await
+            .unwrap_or(Err(cache::Error::Closed))
     }
+
+    /// Commits a new state, which was encoded into the change. If the store refuses it as too large, its
+    /// managed fields are dropped and it is committed without them, as [`Oversize`] says.
+    pub(crate) async fn commit_state(
+        &self,
+        stored: &Stored,
+        change: Change,
+        new: &mut Value,
+        oversize: Oversize,
+        admitted: Admitted,
+    ) -> Result<Committed, cache::Error> {
+        if oversize == Oversize::Refuse || change.size() < SMALLEST_LIMIT {
+            return self.commit(change, admitted).await;
+        }
+        let (cache, stored, mut state) = (self.cache().clone(), stored.clone(), std::mem::take(new));
+        let committing = async move {
+            let outcome = match cache.commit(change.clone()).await {
+                Err(cache::Error::Store(error @ store::Error::TooLarge { .. })) => {
+                    match without_managed_fields(&stored, &mut state).await {
+                        Some(bytes) => cache.commit(change.with_object(bytes)).await,
+                        None => Err(error.into()),
+                    }
+                }
+                outcome => outcome,
+            };
+            (outcome, state)
+        };
+        let finished = settled(committing, admitted, |(outcome, _)| outcome.as_ref().err()).await;
+        let (outcome, state) = finished.unwrap_or_else(|| (Err(cache::Error::Closed), Value::Null));
+        *new = state;
+        outcome
+    }
+}
+
+/// No store refuses an object of fewer bytes as too large.
+const SMALLEST_LIMIT: usize = 64 << 10;
+
+/// The bytes of a state without its managed fields; `None` if it has none.
+async fn without_managed_fields(stored: &Stored, state: &mut Value) -> Option<Bytes> {
+    state.get("metadata")?.get("managedFields")?;
+    object_meta::remove(map_mut(state).ok()?, &["managedFields"]);
+    stored.encode(state).await.ok()
+}
+
+/// Awaits a commit, and settles what was reserved for it by its error. `None` if the commit panicked.
+async fn settled<T: Send + 'static>(
+    commit: impl Future<Output = T> + Send + 'static,
+    admitted: Admitted,
+    error: fn(&T) -> Option<&cache::Error>,
+) -> Option<T> {
+    if !admitted.needs_outcome() {
+        return Some(commit.await);
+    }
+    let finished = tasks::once(async move {
+        let outcome = commit.await;
+        match error(&outcome) {
+            None => admitted.committed().await,
+            Some(error) if error.is_fate_unknown() => admitted.unknown().await,
+            Some(_) => admitted.abandoned().await,
+        }
+        outcome
+    });
+    finished.await.ok()
 }

@@ -584,7 +584,7 @@ impl<'a> Write<'a> {
             Some(revision) => change.expect_revision(revision),
             None => change.create_or_replace_damaged(),
         };
-        match self.registry.commit(change, admitted).await {
+        match self.registry.commit_state(stored, change, &mut new, self.oversize(), admitted).await {
             Ok(committed) => {
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
@@ -596,7 +596,7 @@ impl<'a> Write<'a> {
             }
             Err(cache::Error::Conflict(conflict)) => {
                 let is_deleting = conflict.found.as_ref().is_some_and(|entry| entry.is_deleting());
-                Ok(Outcome::Conflict(already_exists(target, object, is_deleting)))
+                Ok(Outcome::Conflict(already_exists(target, map(&new)?, is_deleting)))
             }
             Err(error) => Err(status(error)),
         }

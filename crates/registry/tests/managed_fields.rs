@@ -42,7 +42,11 @@ fn forced(manager: &str) -> WriteOptions {
 
 impl Api {
     async fn start() -> Self {
-        let store = Arc::new(Memory::new(memory::MemoryOptions::default()));
+        Self::over(memory::MemoryOptions::default()).await
+    }
+
+    async fn over(options: memory::MemoryOptions) -> Self {
+        let store = Arc::new(Memory::new(options));
         let cache = Cache::open(store, specs().unwrap(), cache::CacheOptions::default()).await.unwrap();
         let config = Config::new(&cache).unwrap();
         let api = Self(Registry::new(Arc::new(cache), config).unwrap());
@@ -345,4 +349,35 @@ async fn owned_fields_are_kept_across_versions() {
         refused.message,
         r#"Apply failed with 1 conflict: conflict with "two" using autoscaling/v1: .spec.maxReplicas"#
     );
+}
+
+/// The store takes the object, but not with the managed fields of a writer. A write without them is what the
+/// reference does.
+#[tokio::test]
+async fn managed_fields_that_are_too_large_for_the_store_are_dropped_but_by_an_apply() {
+    let api = Api::over(memory::MemoryOptions { value_limit: 150_000, ..Default::default() }).await;
+    let data: Vec<String> = (0..1_000)
+        .map(|number| {
+            format!(r#""a-key-that-is-long-so-that-the-fields-are-large-as-well-{number:040}":"A""#)
+        })
+        .collect();
+    let large =
+        format!(r#"{{"metadata":{{"name":"a","namespace":"default"}},"data":{{{}}}}}"#, data.join(","));
+    let written = api.create(MAP, &large, "one").await;
+    assert!(owners(&written).is_empty() && owners(&api.get(MAP).await).is_empty());
+    assert_eq!(at(&api.get(MAP).await, "data").unwrap().as_map().unwrap().len(), 1_000);
+
+    let config = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"a":"b"}}}"#;
+    assert_eq!(api.apply(MAP, config, &by("two")).await.unwrap_err().code, 413);
+
+    for (place, name) in [("/v1/configmaps/b/", "b"), ("/v1/configmaps/c/", "c")] {
+        let named = |text: &str| text.replacen(r#""name":"a""#, &format!(r#""name":"{name}""#), 1);
+        let small = named(r#"{"metadata":{"name":"a","namespace":"default"},"data":{"k":"v"}}"#);
+        assert!(!owners(&api.create(place, &small, "three").await).is_empty());
+        let written = match name {
+            "b" => api.update(place, &named(&large), "three").await,
+            _ => api.patch(place, &format!(r#"{{"data":{{{}}}}}"#, data.join(",")), "three").await,
+        };
+        assert!(owners(&written).is_empty());
+    }
 }

@@ -42,7 +42,8 @@ pub struct Cluster {
 impl Clusters {
     /// Connects to all clusters that the options name. Needs the runtime, whose thread it blocks.
     pub fn connect(options: &ClusterOptions, encryption: Option<Encryption>) -> Result<Self, Error> {
-        let layout = Layout::new(&options.prefix, options.media_type).custom(options.custom);
+        let layout = Layout::new(&options.prefix, options.media_type);
+        let layout = layout.custom(options.custom).with_families(options.families);
         let layout = Arc::new(match encryption.clone() {
             Some(encryption) => layout.encrypted(encryption),
             None => layout,

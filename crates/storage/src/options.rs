@@ -58,6 +58,8 @@ pub struct ClusterOptions {
     pub media_type: MediaType,
     /// How objects of custom kinds are written.
     pub custom: CustomMediaType,
+    /// The names of the address families, that of the default service addresses first.
+    pub families: [&'static str; 2],
 }
 
 impl Default for ClusterOptions {
@@ -74,6 +76,7 @@ impl Default for ClusterOptions {
             lease_reuse: Duration::from_secs(60),
             media_type: MediaType::default(),
             custom: CustomMediaType::default(),
+            families: ["IPv4", "IPv6"],
         }
     }
 }

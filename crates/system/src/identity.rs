@@ -1,6 +1,7 @@
 //! The identity leases of servers: that of this server, and those of servers that are gone.
 
 use aws_lc_rs::digest::{SHA256, digest};
+use kinds::map_at;
 use object::duration::Duration;
 use object::time::MicroTime;
 use registry::{Address, Client, DeleteOptions};
@@ -29,15 +30,21 @@ impl Identity {
     /// The lease name is derived from the host's name, the holder also has a random part for each run.
     pub(super) fn new() -> Self {
         let host = host_name();
-        let lease = format!(
-            "apiserver-{}",
-            base32(digest(&SHA256, host.as_bytes()).as_ref().get(..16).unwrap_or_default())
-        );
-        let mut random = [0_u8; 16];
-        let _ = aws_lc_rs::rand::fill(&mut random);
-        let run: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { host, holder: format!("{lease}_{run}"), lease }
+        let lease = lease_name(&host);
+        Self { holder: format!("{lease}_{}", object::name::random_uid()), host, lease }
     }
+}
+
+/// The name of the lease of a server on a host: by a hash of the host and of the component, each behind its
+/// length in two bytes.
+fn lease_name(host: &str) -> String {
+    let mut hashed = Vec::new();
+    for text in [host, COMPONENT] {
+        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        hashed.extend(length.to_be_bytes());
+        hashed.extend(text.as_bytes());
+    }
+    format!("apiserver-{}", base32(digest(&SHA256, &hashed).as_ref().get(..16).unwrap_or_default()))
 }
 
 /// The name of this host.
@@ -69,7 +76,8 @@ fn letter(alphabet: &[u8], bits: u32) -> char {
 }
 
 impl Boot<'_> {
-    /// Makes or renews the lease of this server.
+    /// Makes or renews the lease of this server. As with the reference, a renewal sets the time and the labels
+    /// alone: the holder is the one that made the lease.
     pub(super) async fn renew_identity(&self) -> Result<(), Status> {
         let Identity { host, lease, holder } = &self.identity;
         let text = format!(
@@ -79,7 +87,20 @@ impl Boot<'_> {
             host = json::string(host),
             now = MicroTime::now(),
         );
-        self.apply(LEASES, &text, &["spec"]).await
+        self.apply_with(LEASES, &text, |lease, wanted| {
+            let labels = wanted.get("metadata").and_then(|metadata| metadata.get("labels")?.as_map());
+            let own = map_at(lease, "metadata").and_then(|metadata| map_at(metadata, "labels"));
+            for (own, labels) in own.into_iter().zip(labels) {
+                for (key, label) in labels.iter() {
+                    own.insert(key.clone(), label.clone());
+                }
+            }
+            let renewed = wanted.get("spec").and_then(|spec| spec.get("renewTime"));
+            for (spec, renewed) in map_at(lease, "spec").into_iter().zip(renewed) {
+                spec.insert("renewTime", renewed.clone());
+            }
+        })
+        .await
     }
 }
 
@@ -170,5 +191,33 @@ mod tests {
         assert_eq!(one.lease, other.lease);
         assert_eq!(one.lease.len(), "apiserver-".len() + 26);
         assert_ne!(one.holder, other.holder);
+    }
+
+    #[test]
+    fn lease_name_is_a_hash_of_host_and_component() {
+        assert_eq!(lease_name("node-1"), "apiserver-lgabes5ywnaqeagh5dny4zlzs4");
+    }
+
+    #[tokio::test]
+    async fn renewal_sets_the_time_and_the_labels_alone() {
+        let registry = crate::testing::registry().await;
+        let values = crate::testing::values();
+        let first = Boot::new(&registry, &values);
+        first.renew_identity().await.unwrap();
+        let address = LEASES.named(&first.identity.lease);
+        let change =
+            r#"{"metadata":{"labels":{"a":"b","kubernetes.io/hostname":null}},"spec":{"renewTime":null}}"#;
+        first.client.patch(address, registry::Patch::Merge, change.as_bytes()).await.unwrap();
+        let second = Boot::new(&registry, &values);
+        second.renew_identity().await.unwrap();
+        let lease = second.client.get(address).await.unwrap();
+        let lease = Lease::of(lease.as_map().unwrap());
+        assert_eq!(lease.spec().holder_identity(), Some(first.identity.holder.as_str()));
+        assert!(lease.spec().renew_time().is_some());
+        let labels: Vec<(&str, &str)> = lease.metadata().labels().iter().collect();
+        let host = host_name();
+        for label in [("a", "b"), (LABEL, COMPONENT), ("kubernetes.io/hostname", &host)] {
+            assert!(labels.contains(&label), "{labels:?}");
+        }
     }
 }

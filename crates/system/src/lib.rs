@@ -49,6 +49,8 @@ const MANAGER: &str = "kube-apiserver";
 
 /// How often the identity lease is renewed, and the service is looked at.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// How often the system namespaces are looked at: one that was deleted is made again.
+const NAMESPACE_INTERVAL: Duration = Duration::from_secs(60);
 /// How often the identity leases of servers that are gone are removed.
 const SWEEP: Duration = Duration::from_secs(3600);
 
@@ -142,7 +144,8 @@ impl Hooks {
     }
 
     /// Creates all objects, does `then`, renews the identity lease, removes those of servers that are gone,
-    /// and keeps the service and what servers behind this one need to know until the process ends.
+    /// and keeps the system namespaces, the service and what servers behind this one need to know until the
+    /// process ends.
     pub async fn run(&self, registry: &Arc<Registry>, values: &SystemValues, then: impl FnOnce()) {
         let mut boot = Boot::new(registry, values);
         if boot.is_served(flow_control::SCHEMAS) && boot.is_served(flow_control::LEVELS) {
@@ -182,6 +185,7 @@ impl Hooks {
         *self.keeping.lock().unwrap_or_else(PoisonError::into_inner) = boot.keep_defaults();
         then();
         let mut sweep = Instant::now();
+        let mut namespaces = Instant::now() + NAMESPACE_INTERVAL;
         loop {
             if sweep <= Instant::now() {
                 sweep += SWEEP;
@@ -190,6 +194,12 @@ impl Hooks {
                 }
             }
             sleep(RENEWAL).await;
+            if namespaces <= Instant::now() {
+                namespaces = Instant::now() + NAMESPACE_INTERVAL;
+                if let Err(error) = boot.namespaces().await {
+                    log::warn!(error:% = error.message; "a system namespace could not be made again");
+                }
+            }
             if let Err(error) = boot.renew_identity().await {
                 log::warn!(error:% = error.message; "the identity of this server could not be renewed");
             }
@@ -476,6 +486,50 @@ fn name(object: &Value) -> &str {
 mod testing {
     use super::*;
     use store::memory::Memory;
+
+    /// The values of a server without anything special.
+    pub(crate) fn values() -> SystemValues {
+        SystemValues {
+            advertise: [192, 0, 2, 1].into(),
+            port: 6443,
+            services: ServiceOptions::default(),
+            client_authority: String::new(),
+            proxy: Vec::new(),
+            priority_and_fairness: false,
+            cluster_info: None,
+            peers: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_system_namespace_that_was_removed_is_made_again() {
+        let registry = registry().await;
+        let (hooks, values) = (Hooks::default(), values());
+        let (ready, is_ready) = tokio::sync::oneshot::channel();
+        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "test");
+        let address = Address::core("namespaces", "").named("kube-node-lease");
+        let removed = async {
+            is_ready.await.unwrap();
+            let before = client.get(address).await.unwrap();
+            let end = |object: &mut Map| drop(object.insert("spec", Map::new()));
+            client.delete(address, &registry::DeleteOptions::default()).await.unwrap();
+            client.modify(address.subresource("finalize"), end).await.unwrap();
+            assert_eq!(client.get(address).await.unwrap_err().code, 404);
+            loop {
+                sleep(Duration::from_secs(1)).await;
+                match client.get(address).await {
+                    Ok(after) => break assert_ne!(uid(&after), uid(&before)),
+                    Err(error) => assert_eq!(error.code, 404),
+                }
+            }
+        };
+        let kept = hooks.run(&registry, &values, || ready.send(()).unwrap());
+        tokio::select! { () = kept => {}, () = removed => {} }
+    }
+
+    fn uid(object: &Value) -> &str {
+        object.get("metadata").and_then(|metadata| metadata.get("uid")?.as_str()).unwrap()
+    }
 
     /// A registry over memory, with two namespaces.
     pub(crate) async fn registry() -> Arc<Registry> {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use allocation::{AddressRange, PortRange};
+use allocation::{AddressRange, Family, PortRange};
 
 /// The flags about what services are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,12 @@ impl ServiceOptions {
     const MOST_BITS: u8 = 20;
     /// The least bits: eight addresses.
     const LEAST_BITS: u8 = 3;
+
+    /// The names of the address families, that of the default addresses first.
+    pub fn families(&self) -> [&'static str; 2] {
+        let first = Family::of(self.range.base());
+        [first.name(), first.other().name()]
+    }
 
     /// Reads one range, or two of different families, as in `10.0.0.0/16,fd00::/112`.
     pub fn set_ranges(&mut self, text: &str) -> Result<(), String> {

@@ -187,10 +187,10 @@ impl Etcd {
         Ok(value.and_then(|(text, _)| STANDARD.decode(text).ok()))
     }
 
-    /// Writes the value of a key.
+    /// Sets the value of a key, through the first member.
     pub fn put(&self, key: &str, value: &[u8]) -> Result<(), Error> {
-        let body = format!(r#"{{"key":"{}","value":"{}"}}"#, STANDARD.encode(key), STANDARD.encode(value));
-        self.ask(0, "POST", "/v3/kv/put", &body).map(drop)
+        let (key, value) = (STANDARD.encode(key), STANDARD.encode(value));
+        self.ask(0, "POST", "/v3/kv/put", &format!(r#"{{"key":"{key}","value":"{value}"}}"#)).map(drop)
     }
 
     /// Waits until every member that runs can read and write.

@@ -1,11 +1,11 @@
 //! The controller `certificatesigningrequest-approving-controller`: approves requests for client certificates
 //! of kubelets by users that may have them.
 
-use super::recognize::{KUBELET_CLIENT, kubelet_client};
 use super::{ACCOUNT, APPROVED, DENIED, PREFIX, REQUESTS, add_condition, find, has, parse, work};
 use crate::queue::{Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use cache::Resource;
+use kinds::x509::{KUBELET_CLIENT_SIGNER, check_kubelet_client};
 use object::time::Time;
 use object::{Map, Text};
 use registry::{Address, Client};
@@ -67,11 +67,11 @@ impl Reconcile for Approver {
             return Ok(None);
         }
         let spec = request.spec();
-        if spec.signer_name() != KUBELET_CLIENT {
+        if spec.signer_name() != KUBELET_CLIENT_SIGNER {
             return Ok(None);
         }
         let asked = parse(request)?;
-        if kubelet_client(&asked, &spec.usages().iter().collect::<Vec<_>>()).is_err() {
+        if check_kubelet_client(&asked, &spec.usages().iter().collect::<Vec<_>>()).is_err() {
             return Ok(None);
         }
         let is_own = spec.username() == asked.subject.common_name();
@@ -170,10 +170,12 @@ mod tests {
         let node = pem("system:nodes", "system:node:a", &[]);
         fixture.request("other", "kubernetes.io/kube-apiserver-client", &USAGES, &node).await;
         fixture
-            .request("named", KUBELET_CLIENT, &USAGES, &pem("system:nodes", "system:node:a", &["x"]))
+            .request("named", KUBELET_CLIENT_SIGNER, &USAGES, &pem("system:nodes", "system:node:a", &["x"]))
             .await;
-        fixture.request("usages", KUBELET_CLIENT, &["client auth"], &node).await;
-        fixture.request("node", KUBELET_CLIENT, &USAGES, &pem("system:nodes", "system:node:b", &[])).await;
+        fixture.request("usages", KUBELET_CLIENT_SIGNER, &["client auth"], &node).await;
+        fixture
+            .request("node", KUBELET_CLIENT_SIGNER, &USAGES, &pem("system:nodes", "system:node:b", &[]))
+            .await;
         assert_eq!(message(&fixture, "node").await, ANY.message);
         tokio::time::sleep(Duration::from_secs(1)).await;
         for name in ["other", "named", "usages"] {
@@ -191,7 +193,7 @@ mod tests {
         let identity = auth::SystemIdentity::Controller("somebody");
         let somebody = Client::new(fixture.client.registry().clone(), identity, "test");
         let node = pem("system:nodes", "system:node:a", &[]);
-        fixture.request_by(&somebody, "a", KUBELET_CLIENT, &USAGES, &node).await;
+        fixture.request_by(&somebody, "a", KUBELET_CLIENT_SIGNER, &USAGES, &node).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         let (_, request) = find(&fixture.cache.resource(PREFIX).unwrap(), "a").unwrap();
         assert!(!has(CertificateSigningRequest::of(&request), APPROVED));

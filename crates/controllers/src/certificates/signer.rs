@@ -94,8 +94,9 @@ mod tests {
     use super::super::testing::{certificate, pem};
     use super::*;
     use crate::testing::Fixture;
+    use kinds::x509::KUBELET_CLIENT_SIGNER;
     use kinds::x509::SigningRequest;
-    use recognize::{CLIENT, KUBELET_CLIENT};
+    use recognize::CLIENT;
     use std::sync::Mutex;
 
     /// Notes what it is asked for.
@@ -127,7 +128,7 @@ mod tests {
         fixture.request("after", CLIENT, &usages, &pem("o", "after", &[])).await;
         fixture.request("denied", CLIENT, &usages, &pem("o", "denied", &[])).await;
         fixture.request("foreign", "example.com/x", &usages, &pem("o", "foreign", &[])).await;
-        fixture.request("unfit", KUBELET_CLIENT, &usages, &pem("o", "unfit", &[])).await;
+        fixture.request("unfit", KUBELET_CLIENT_SIGNER, &usages, &pem("o", "unfit", &[])).await;
         fixture.decide("denied", DENIED, None).await;
         for name in ["foreign", "unfit", "after"] {
             fixture.decide(name, APPROVED, None).await;

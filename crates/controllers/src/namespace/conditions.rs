@@ -3,6 +3,8 @@
 use super::content::Left;
 use object::time::Time;
 use object::{Map, Value};
+use schema::view::View as _;
+use schema::views::core::v1::{Namespace, NamespaceCondition};
 
 /// A condition of a namespace while nothing is wrong.
 struct Condition {
@@ -44,6 +46,13 @@ const CONDITIONS: [Condition; 5] = [
         message: "All content-preserving finalizers finished",
     },
 ];
+
+/// What the conditions of a namespace say, without their times.
+pub(super) fn texts(namespace: &Map) -> Vec<String> {
+    let conditions = Namespace::of(namespace).status().conditions();
+    let text = |of: NamespaceCondition<'_>| [of.r#type(), of.status(), of.reason(), of.message()].join("\n");
+    conditions.iter().map(text).collect()
+}
 
 /// Writes what is left of a namespace into its status. False if that is there already.
 pub(super) fn update(status: &mut Map, left: &Left) -> bool {

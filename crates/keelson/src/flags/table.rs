@@ -448,7 +448,11 @@ pub(super) const FLAGS: &[Flag] = &[
                services can have an address of each.",
         effect: Effect::Set(|options, value| match value {
             "" => Ok(()),
-            ranges => options.services.set_ranges(ranges),
+            ranges => {
+                options.services.set_ranges(ranges)?;
+                options.storage.etcd.families = options.services.families();
+                Ok(())
+            }
         }),
     },
     Flag {

@@ -1,23 +1,30 @@
 //! `mutatingwebhookconfigurations`.
 
-use super::{RegistrationStrategy, webhook, webhooks};
-use crate::Kind;
+use super::{RegistrationStrategy, webhook, webhook_v1beta1, webhooks};
 use crate::defaults::{each, fill_text};
+use crate::{Kind, OldVersion};
+use object::Map;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
     resource: "mutatingwebhookconfigurations",
     singular: "mutatingwebhookconfiguration",
     kind: "MutatingWebhookConfiguration",
+    old_versions: &[OldVersion::named("admissionregistration.k8s.io/v1beta1").by(upgrade)],
     columns: webhooks::COLUMNS,
-    strategy: &RegistrationStrategy {
-        default: |object| {
-            each(object, "webhooks", |hook| {
-                webhook(hook);
-                fill_text(hook, "reinvocationPolicy", "Never");
-            });
-        },
-        validate: webhooks::validate,
-    },
+    strategy: &RegistrationStrategy { default, validate: webhooks::validate },
     ..super::PLAIN
 };
+
+fn default(object: &mut Map) {
+    each(object, "webhooks", |hook| {
+        webhook(hook);
+        fill_text(hook, "reinvocationPolicy", "Never");
+    });
+}
+
+/// Sets the defaults of `v1beta1`.
+fn upgrade(object: &mut Map) {
+    each(object, "webhooks", webhook_v1beta1);
+    default(object);
+}

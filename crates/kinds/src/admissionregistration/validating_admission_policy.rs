@@ -5,7 +5,7 @@ use super::{PARAM_KIND, RegistrationStrategy, default_policy, param_kind, policy
 use crate::Resets;
 use crate::cells::count;
 use crate::checks;
-use crate::{About, Cell, Column, Kind, Subresource, Version, columns, metadata};
+use crate::{About, Cell, Column, Kind, OldVersion, Subresource, Version, columns, metadata};
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
 use object::{Map, Value};
@@ -24,6 +24,7 @@ pub(crate) const KIND: Kind = Kind {
             "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy is deprecated in v1.31+, unavailable in v1.34+",
         ),
     ],
+    old_versions: &[OldVersion::named("admissionregistration.k8s.io/v1alpha1")],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),

@@ -1,8 +1,8 @@
 //! `validatingadmissionpolicybindings`.
 
 use super::{BINDING_COLUMNS, RegistrationStrategy, match_resources, policy};
-use crate::defaults::update_map;
-use crate::{Kind, Version, checks};
+use crate::defaults::{fill_text, update_map};
+use crate::{Kind, OldVersion, Version, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::{Items, View};
@@ -20,13 +20,26 @@ pub(crate) const KIND: Kind = Kind {
             "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicyBinding is deprecated in v1.31+, unavailable in v1.34+",
         ),
     ],
+    old_versions: &[OldVersion::named("admissionregistration.k8s.io/v1alpha1").by(upgrade)],
     columns: BINDING_COLUMNS,
     strategy: &RegistrationStrategy {
-        default: |object| update_map(object, "spec", |spec| update_map(spec, "matchResources", match_resources)),
+        default,
         validate,
     },
     ..super::PLAIN
 };
+
+fn default(object: &mut Map) {
+    update_map(object, "spec", |spec| update_map(spec, "matchResources", match_resources));
+}
+
+/// Sets the defaults of `v1alpha1`.
+fn upgrade(object: &mut Map) {
+    update_map(object, "spec", |spec| {
+        update_map(spec, "paramRef", |reference| fill_text(reference, "parameterNotFoundAction", "Deny"));
+    });
+    default(object);
+}
 
 fn validate(object: &Map, _old: Option<&Map>) -> List {
     let spec = ValidatingAdmissionPolicyBinding::of(object).spec();

@@ -4,8 +4,8 @@ use crate::Resets;
 use crate::checks;
 use crate::defaults::{fill, update_map};
 use crate::{
-    About, Cell, Column, Context, Kind, MetadataRules, NameRule, Rules, Scope, Strategy, Subresource,
-    columns, metadata,
+    About, Cell, Column, Context, Kind, MetadataRules, NameRule, OldVersion, Rules, Scope, Strategy,
+    Subresource, columns, metadata,
 };
 use object::field::{Error, List, Path};
 use object::name::{dns1035_label, dns1123_subdomain, invalid, port_number};
@@ -20,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "apiservices",
     singular: "apiservice",
     kind: "APIService",
+    old_versions: &[OldVersion::named("apiregistration.k8s.io/v1beta1")],
     categories: &["api-extensions"],
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],

@@ -9,13 +9,14 @@ use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Context, Generation, Kind, Rules, Strategy, Subresource, checks, columns,
-    int_or_percent, label_selector, map_at, metadata, workload,
+    About, Cell, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Subresource, checks,
+    columns, int_or_percent, label_selector, map_at, metadata, workload,
 };
 use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet};
+use schema::views::extensions::v1beta1;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -24,6 +25,10 @@ pub(crate) const KIND: Kind = Kind {
     singular: "daemonset",
     kind: "DaemonSet",
     short_names: &["ds"],
+    old_versions: &[
+        OldVersion::named("apps/v1beta2"),
+        OldVersion::named("extensions/v1beta1").of(|| v1beta1::DaemonSet::schema()).by(upgrade),
+    ],
     categories: &["all"],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {
@@ -70,6 +75,18 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
+/// Sets the defaults of `extensions/v1beta1`, and moves the generation of the template to its annotation.
+fn upgrade(object: &mut Map) {
+    workload::take_labels_of_template(object);
+    let mut generation = None;
+    update_or_insert_map(object, "spec", |spec| {
+        update_or_insert_map(spec, "updateStrategy", |strategy| fill_text(strategy, "type", "OnDelete"));
+        generation = spec.remove("templateGeneration").and_then(|number| number.as_i64());
+    });
+    set_template_generation(object, generation.unwrap_or_default());
+    DaemonSetStrategy.default(object);
+}
+
 struct DaemonSetStrategy;
 
 impl Strategy for DaemonSetStrategy {
@@ -79,6 +96,10 @@ impl Strategy for DaemonSetStrategy {
             update_or_insert_map(spec, "updateStrategy", update_strategy);
             fill(spec, "revisionHistoryLimit", 10i64);
         });
+    }
+
+    fn complete_stored(&self, object: &mut Map, _families: [&'static str; 2]) {
+        self.complete(object);
     }
 
     fn complete(&self, object: &mut Map) {

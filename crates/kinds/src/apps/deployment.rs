@@ -7,14 +7,15 @@ use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::template::POD_SPEC;
 use crate::{
-    About, Cell, Check, Column, Context, Generation, Kind, Rules, Strategy, Subresource, checks, columns,
-    differs_but_for, int_or_percent, workload,
+    About, Cell, Check, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Subresource, checks,
+    columns, differs_but_for, int_or_percent, workload,
 };
 use object::field::{Error, List, Path};
 use object::quote::Quoted;
-use object::{Map, Value};
+use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::apps::v1::{Deployment, DeploymentStatus, DeploymentStrategy as UpdateStrategy};
+use schema::views::apps::v1beta1;
 use std::num::IntErrorKind;
 
 /// The row.
@@ -24,6 +25,11 @@ pub(crate) const KIND: Kind = Kind {
     singular: "deployment",
     kind: "Deployment",
     short_names: &["deploy"],
+    old_versions: &[
+        OldVersion::named("apps/v1beta2"),
+        OldVersion::named("apps/v1beta1").of(|| v1beta1::Deployment::schema()).by(upgrade_v1beta1),
+        OldVersion::named("extensions/v1beta1").of(|| v1beta1::Deployment::schema()).by(upgrade_extensions),
+    ],
     categories: &["all"],
     subresources: &[workload::SCALE, Subresource::STATUS],
     columns: columns!(|object| {
@@ -60,6 +66,46 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &DeploymentStrategy,
     ..Kind::PLAIN
 };
+
+/// Sets the defaults of `apps/v1beta1`, and moves the revision to roll back to to its annotation.
+fn upgrade_v1beta1(object: &mut Map) {
+    update_or_insert_map(object, "spec", |spec| fill(spec, "revisionHistoryLimit", 2i64));
+    upgrade(object);
+}
+
+/// The same for `extensions/v1beta1`.
+fn upgrade_extensions(object: &mut Map) {
+    update_or_insert_map(object, "spec", |spec| {
+        update_or_insert_map(spec, "strategy", |strategy| {
+            if !strategy.contains_key("type") {
+                fill(strategy, "rollingUpdate", Map::new());
+            }
+            update_map(strategy, "rollingUpdate", |update| {
+                fill(update, "maxUnavailable", 1i64);
+                fill(update, "maxSurge", 1i64);
+            });
+        });
+        fill(spec, "revisionHistoryLimit", i64::from(i32::MAX));
+        fill(spec, "progressDeadlineSeconds", i64::from(i32::MAX));
+    });
+    upgrade(object);
+}
+
+fn upgrade(object: &mut Map) {
+    workload::take_labels_of_template(object);
+    let mut rollback = None;
+    update_map(object, "spec", |spec| rollback = spec.remove("rollbackTo"));
+    update_or_insert_map(object, "metadata", |metadata| {
+        update_or_insert_map(metadata, "annotations", |annotations| {
+            annotations.remove(ROLLBACK);
+            if let Some(to) = rollback {
+                let revision = to.get("revision").and_then(Value::as_i64).unwrap_or_default();
+                annotations.insert(Key::known(ROLLBACK), revision.to_string());
+            }
+        });
+    });
+    DeploymentStrategy.default(object);
+}
 
 struct DeploymentStrategy;
 

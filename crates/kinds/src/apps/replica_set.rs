@@ -7,7 +7,8 @@ use crate::core::pod_spec;
 use crate::defaults::{fill, update_or_insert_map};
 use crate::template::POD_SPEC;
 use crate::{
-    About, Cell, Column, Context, Generation, Kind, Rules, Strategy, Subresource, checks, columns, workload,
+    About, Cell, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Subresource, checks,
+    columns, workload,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -21,6 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "replicaset",
     kind: "ReplicaSet",
     short_names: &["rs"],
+    old_versions: &[OldVersion::named("apps/v1beta2"), OldVersion::named("extensions/v1beta1").by(upgrade)],
     categories: &["all"],
     subresources: &[workload::SCALE, Subresource::STATUS],
     columns: columns!(|object| {
@@ -55,6 +57,12 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &ReplicaSetStrategy,
     ..Kind::PLAIN
 };
+
+/// Sets the defaults of `extensions/v1beta1`.
+fn upgrade(object: &mut Map) {
+    workload::take_labels_of_template(object);
+    ReplicaSetStrategy.default(object);
+}
 
 struct ReplicaSetStrategy;
 

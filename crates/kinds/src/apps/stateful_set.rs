@@ -7,8 +7,8 @@ use crate::core::{pod_spec, pod_warnings};
 use crate::defaults::{each, fill, fill_text, round_up, update_map, update_or_insert_map};
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Check, Column, Context, Generation, Kind, NameRule, Rules, Strategy, Subresource, checks,
-    columns, differs_but_for, int_or_percent, label_selector, workload,
+    About, Cell, Check, Column, Context, Generation, Kind, NameRule, OldVersion, Rules, Strategy,
+    Subresource, checks, columns, differs_but_for, int_or_percent, label_selector, workload,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::name::{dns1123_label, invalid};
@@ -23,6 +23,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "statefulset",
     kind: "StatefulSet",
     short_names: &["sts"],
+    old_versions: &[OldVersion::named("apps/v1beta2"), OldVersion::named("apps/v1beta1").by(upgrade)],
     categories: &["all"],
     subresources: &[workload::SCALE, Subresource::STATUS],
     columns: columns!(|object| {
@@ -44,6 +45,15 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &StatefulSetStrategy,
     ..Kind::PLAIN
 };
+
+/// Sets the defaults of `apps/v1beta1`.
+fn upgrade(object: &mut Map) {
+    workload::take_labels_of_template(object);
+    update_or_insert_map(object, "spec", |spec| {
+        update_or_insert_map(spec, "updateStrategy", |strategy| fill_text(strategy, "type", "OnDelete"));
+    });
+    StatefulSetStrategy.default(object);
+}
 
 struct StatefulSetStrategy;
 

@@ -1,11 +1,12 @@
 //! `horizontalpodautoscalers`.
 
-use super::{v1, validate};
+use super::{v1, v2beta, validate};
 use crate::Resets;
 use crate::cells::{NONE, UNSET};
 use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::{
-    About, Cell, Check, Column, Context, Kind, Rules, Strategy, Subresource, Version, columns, workload,
+    About, Cell, Check, Column, Context, Kind, OldVersion, Rules, Strategy, Subresource, Version, columns,
+    workload,
 };
 use object::field::{List, Path};
 use object::{Key, Map, Value};
@@ -13,6 +14,7 @@ use schema::view::{Items, View};
 use schema::views::autoscaling::v2::{
     HorizontalPodAutoscaler, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus,
 };
+use schema::views::autoscaling::v2beta1;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -23,6 +25,12 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["hpa"],
     categories: &["all"],
     versions: &[Version { name: "v2", ..Version::V1 }, Version::V1_NOT_STORED.by(&v1::CONVERSION)],
+    old_versions: &[
+        OldVersion::named("autoscaling/v2beta2").by(v2beta::upgrade_v2beta2),
+        OldVersion::named("autoscaling/v2beta1")
+            .of(|| v2beta1::HorizontalPodAutoscaler::schema())
+            .by(v2beta::upgrade_v2beta1),
+    ],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {
         let scaler = HorizontalPodAutoscaler::of(object);
@@ -137,7 +145,7 @@ fn usage(name: &str, target: Option<MetricTarget<'_>>, current: Option<MetricVal
     format!("{name}: {current}/{target}")
 }
 
-struct HorizontalPodAutoscalerStrategy;
+pub(super) struct HorizontalPodAutoscalerStrategy;
 
 impl Strategy for HorizontalPodAutoscalerStrategy {
     fn default(&self, object: &mut Map) {

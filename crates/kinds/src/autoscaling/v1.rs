@@ -22,15 +22,11 @@ fn default(object: &mut Map) {
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
-const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
-const ANNOTATIONS: &[&str] = &[
-    METRICS,
-    CURRENT_METRICS,
-    CONDITIONS,
-    BEHAVIOR,
-    "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
-    "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
-];
+pub(super) const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+pub(super) const SCALE_DOWN_TOLERANCE: &str = "autoscaling.alpha.kubernetes.io/scale-down-tolerance";
+pub(super) const SCALE_UP_TOLERANCE: &str = "autoscaling.alpha.kubernetes.io/scale-up-tolerance";
+const ANNOTATIONS: &[&str] =
+    &[METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR, SCALE_DOWN_TOLERANCE, SCALE_UP_TOLERANCE];
 
 /// Removes the annotations that carry fields.
 pub(super) fn drop_annotations(object: &mut Map) {
@@ -176,7 +172,7 @@ enum Direction {
 }
 
 /// A metric source: its name in both versions, and its fields in each of them.
-struct MetricSource {
+pub(super) struct MetricSource {
     name: &'static str,
     fields: &'static [FieldMapping],
     /// The `type` of a v2 target.
@@ -207,7 +203,7 @@ fn share_or_average(target: &Value) -> Option<&'static str> {
     Some(if has(target, "averageUtilization") { "Utilization" } else { "AverageValue" })
 }
 
-static SPECS: [MetricSource; 5] = [
+pub(super) static SPECS: [MetricSource; 5] = [
     MetricSource {
         name: "object",
         fields: &[
@@ -259,7 +255,7 @@ static SPECS: [MetricSource; 5] = [
     },
 ];
 
-static STATUSES: [MetricSource; 5] = [
+pub(super) static STATUSES: [MetricSource; 5] = [
     MetricSource {
         name: "object",
         fields: &[
@@ -310,6 +306,11 @@ static STATUSES: [MetricSource; 5] = [
         target: |_| None,
     },
 ];
+
+/// A metric of v2, from the form that v1 and v2beta1 have.
+pub(super) fn to_v2(metric: &Value, sources: &[MetricSource; 5]) -> Value {
+    convert(metric, sources, Direction::ToStored)
+}
 
 /// A metric in the other version.
 fn convert(metric: &Value, sources: &[MetricSource; 5], direction: Direction) -> Value {
@@ -372,7 +373,7 @@ const RULES: [&str; 4] = ["stabilizationWindowSeconds", "selectPolicy", "policie
 const POLICY: [&str; 3] = ["type", "value", "periodSeconds"];
 
 /// Parses a behavior, with keys of any case; `None` if the text is none or the behavior is empty.
-fn read_behavior(text: &str) -> Option<Value> {
+pub(super) fn read_behavior(text: &str) -> Option<Value> {
     let decoded = json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::REQUEST).ok()?;
     let behavior = renamed(&decoded.value, &DIRECTIONS, |rules| {
         renamed(rules, &RULES, |rule| match rule {

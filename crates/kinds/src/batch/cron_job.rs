@@ -8,8 +8,8 @@ use crate::cells::{
 use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, update_or_insert_map};
 use crate::{
-    About, Cell, Column, Generation, Kind, Rules, Strategy, Subresource, checks, columns, label_selector,
-    metadata, workload,
+    About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, Subresource, checks, columns,
+    label_selector, metadata, workload,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -24,6 +24,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "cronjob",
     kind: "CronJob",
     short_names: &["cj"],
+    old_versions: &[OldVersion::named("batch/v1beta1")],
     categories: &["all"],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {

@@ -6,14 +6,22 @@
 use super::validate::{self, Through};
 use crate::Resets;
 use crate::cells::NONE;
+use crate::defaults::{update_map, each, fill, fill_text, update_or_insert_map};
 use crate::table::human_duration;
+use crate::x509::{
+    KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER, LEGACY_SIGNER, SigningRequest, check_kubelet_client,
+    check_kubelet_serving,
+};
 use crate::{
-    About, Action, Cell, Column, Context, Kind, NameRule, Refusal, Rules, Scope, SelectableFields,
-    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart, columns, map_at,
+    About, Action, Cell, Column, Context, Kind, NameRule, OldVersion, Refusal, Rules, Scope,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
+    columns, map_at,
 };
 use object::{Key, List, Map, Value, field};
 use schema::view::View;
-use schema::views::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestStatus};
+use schema::views::certificates::v1::{
+    CertificateSigningRequest, CertificateSigningRequestSpec, CertificateSigningRequestStatus,
+};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -22,6 +30,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "certificatesigningrequest",
     kind: "CertificateSigningRequest",
     short_names: &["csr"],
+    old_versions: &[OldVersion::named("certificates.k8s.io/v1beta1").by(upgrade)],
     scope: Scope::Cluster,
     subresources: &[
         Subresource {
@@ -82,6 +91,28 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &CertificateSigningRequestStrategy,
     ..Kind::PLAIN
 };
+
+/// Sets the defaults of `v1beta1`.
+fn upgrade(object: &mut Map) {
+    update_or_insert_map(object, "spec", |spec| {
+        fill(spec, "usages", Value::from_iter(["digital signature", "key encipherment"]));
+        let signer = legacy_signer(CertificateSigningRequestSpec::of(spec));
+        fill_text(spec, "signerName", signer);
+    });
+    update_map(object, "status", |status| {
+        each(status, "conditions", |condition| fill_text(condition, "status", "True"));
+    });
+}
+
+/// The signer of a request of `v1beta1` that names none.
+fn legacy_signer(spec: CertificateSigningRequestSpec<'_>) -> &'static str {
+    let usages: Vec<&str> = spec.usages().iter().collect();
+    match SigningRequest::parse(spec.request()) {
+        Ok(request) if check_kubelet_client(&request, &usages).is_ok() => KUBELET_CLIENT_SIGNER,
+        Ok(request) if check_kubelet_serving(&request, &usages).is_ok() => KUBELET_SERVING_SIGNER,
+        _ => LEGACY_SIGNER,
+    }
+}
 
 /// `Approved,Issued`.
 fn condition(status: CertificateSigningRequestStatus<'_>) -> String {

@@ -1,8 +1,9 @@
 //! `events`.
 
 use crate::checks;
+use crate::events::event::to_core;
 use crate::{
-    About, Cell, Column, Columns, Dependents, Kind, NameRule, Refusal, Rules, SelectableFields,
+    About, Cell, Column, Columns, Dependents, Kind, NameRule, OldVersion, Refusal, Rules, SelectableFields,
     SelectableRow, Strategy, columns, metadata,
 };
 use object::field::{BadValue, Error, List, Path};
@@ -12,6 +13,7 @@ use object::time::{MicroTime, Time};
 use object::{Map, Value};
 use schema::view::View;
 use schema::views::core::v1::{Event, EventSource, ObjectReference};
+use schema::views::events::v1;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -19,6 +21,10 @@ pub(crate) const KIND: Kind = Kind {
     singular: "event",
     kind: "Event",
     short_names: &["ev"],
+    old_versions: &[
+        OldVersion::named("events.k8s.io/v1").of(|| v1::Event::schema()).by(to_core),
+        OldVersion::named("events.k8s.io/v1beta1").of(|| v1::Event::schema()).by(to_core),
+    ],
     columns: COLUMNS,
     fields: SelectableFields {
         list: &[

@@ -99,14 +99,21 @@ impl Strategy for ServiceStrategy {
         }
     }
 
-    /// Does not allocate addresses and ports: that is the task of a registry hook, in step 9.
-    fn prepare_create(&self, service: &mut Map, _context: &Context<'_>) {
+    /// Services of older servers have `clusterIP` alone, and ExternalName services of some have a policy for
+    /// internal traffic.
+    fn complete_stored(&self, service: &mut Map, families: [&'static str; 2]) {
         update_map(service, "spec", |spec| {
-            let address = spec.get("clusterIP").cloned();
-            if let Some(address) = address {
-                fill(spec, "clusterIPs", Value::from_iter([address]));
+            fill_cluster_ips(spec);
+            match ServiceSpec::of(spec).r#type() {
+                "ExternalName" => drop(spec.remove("internalTrafficPolicy")),
+                _ => fill_families(spec, families),
             }
         });
+    }
+
+    /// Does not allocate addresses and ports: that is the task of a registry hook, in step 9.
+    fn prepare_create(&self, service: &mut Map, _context: &Context<'_>) {
+        update_map(service, "spec", fill_cluster_ips);
     }
 
     /// Drops addresses and ports that the new type does not use.
@@ -144,6 +151,35 @@ impl Strategy for ServiceStrategy {
     fn allow_create_on_update(&self) -> bool {
         true
     }
+}
+
+/// Sets `clusterIPs` by `clusterIP`.
+fn fill_cluster_ips(spec: &mut Map) {
+    let address = spec.get("clusterIP").cloned();
+    if let Some(address) = address {
+        fill(spec, "clusterIPs", Value::from_iter([address]));
+    }
+}
+
+/// Sets the address families of a service without them, and the policy for them. A headless service without
+/// a selector can have endpoints of both.
+fn fill_families(spec: &mut Map, families: [&'static str; 2]) {
+    let view = ServiceSpec::of(spec);
+    if !view.ip_families().is_empty() {
+        return;
+    }
+    let of = |ip: &str| if ip.contains(':') { "IPv6" } else { "IPv4" };
+    let families: Vec<&str> = match (view.cluster_ip(), view.selector().is_empty()) {
+        ("None", true) => families.to_vec(),
+        ("None", false) => families.into_iter().take(1).collect(),
+        _ => view.cluster_ips().iter().map(of).collect(),
+    };
+    match families.len() {
+        0 => return,
+        1 => drop(spec.insert(Key::known("ipFamilyPolicy"), "SingleStack")),
+        _ => drop(spec.insert(Key::known("ipFamilyPolicy"), "RequireDualStack")),
+    }
+    spec.insert(Key::known("ipFamilies"), Value::from_iter(families));
 }
 
 fn default_spec(spec: &mut Map) {

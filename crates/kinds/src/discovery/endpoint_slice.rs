@@ -4,12 +4,14 @@ use super::endpoint_slice_rules;
 use crate::cells::with_more;
 use crate::defaults::{each, fill_text, update_map};
 use crate::{
-    About, Cell, Check, Column, Context, Generation, Kind, Rules, Strategy, columns, differs_but_for,
+    About, Cell, Check, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, columns,
+    differs_but_for,
 };
 use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::discovery::v1::{EndpointPort, EndpointSlice};
+use schema::views::discovery::v1beta1;
 use std::collections::HashSet;
 
 /// The row.
@@ -18,6 +20,9 @@ pub(crate) const KIND: Kind = Kind {
     resource: "endpointslices",
     singular: "endpointslice",
     kind: "EndpointSlice",
+    old_versions: &[OldVersion::named("discovery.k8s.io/v1beta1")
+        .of(|| v1beta1::EndpointSlice::schema())
+        .by(upgrade)],
     columns: columns!(|object| {
         let slice = EndpointSlice::of(object);
         let addresses = slice.endpoints().iter().flat_map(|endpoint| endpoint.addresses().iter());
@@ -50,6 +55,24 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &EndpointSliceStrategy,
     ..Kind::PLAIN
 };
+
+/// Sets the defaults of `v1beta1`, and moves the topology of its endpoints to the fields that took its place.
+fn upgrade(object: &mut Map) {
+    EndpointSliceStrategy.default(object);
+    each(object, "endpoints", |endpoint| {
+        let Some(Value::Map(mut topology)) = endpoint.remove("topology") else { return };
+        if let Some(zone) = topology.remove("topology.kubernetes.io/zone") {
+            endpoint.insert(Key::known("zone"), zone);
+        }
+        const HOST: &str = "kubernetes.io/hostname";
+        if topology.contains_key(HOST) && topology.get(HOST) == endpoint.get("nodeName") {
+            topology.remove(HOST);
+        }
+        if !topology.is_empty() {
+            endpoint.insert(Key::known("deprecatedTopology"), topology);
+        }
+    });
+}
 
 fn port(port: EndpointPort<'_>) -> String {
     match (port.port(), port.name()) {

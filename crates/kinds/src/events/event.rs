@@ -55,18 +55,22 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 fn to_stored(event: &mut Value) {
+    event.as_map_mut().into_iter().for_each(to_core);
+}
+
+/// Gives the fields their names in the core group.
+pub(crate) fn to_core(event: &mut Map) {
     rename(event, |name| NAMES.iter().find(|(here, _)| *here == name).map(|(_, there)| *there));
 }
 
 fn from_stored(event: &mut Value) {
-    rename(event, |name| NAMES.iter().find(|(_, there)| *there == name).map(|(here, _)| *here));
+    if let Some(event) = event.as_map_mut() {
+        rename(event, |name| NAMES.iter().find(|(_, there)| *there == name).map(|(here, _)| *here));
+    }
 }
 
-fn rename(event: &mut Value, new_name: impl Fn(&str) -> Option<&'static str>) {
-    if let Some(map) = event.as_map_mut() {
-        let entries = std::mem::take(map)
-            .into_iter()
-            .map(|(key, value)| (new_name(&key).map_or(key, Key::known), value));
-        *map = Map::from_distinct(entries);
-    }
+fn rename(event: &mut Map, new_name: impl Fn(&str) -> Option<&'static str>) {
+    let entries =
+        std::mem::take(event).into_iter().map(|(key, value)| (new_name(&key).map_or(key, Key::known), value));
+    *event = Map::from_distinct(entries);
 }

@@ -5,7 +5,7 @@ use crate::Resets;
 use crate::cells::NONE;
 use crate::checks::{required, shown_texts};
 use crate::metadata;
-use crate::{About, Cell, Check, Column, Generation, Kind, Scope, Subresource, columns};
+use crate::{About, Cell, Check, Column, Generation, Kind, OldVersion, Scope, Subresource, columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, invalid, name_is_dns_label, name_is_dns_subdomain};
@@ -23,6 +23,11 @@ pub(crate) const KIND: Kind = Kind {
     resource: "flowschemas",
     singular: "flowschema",
     kind: "FlowSchema",
+    old_versions: &[
+        OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta3"),
+        OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta2"),
+        OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta1"),
+    ],
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {

@@ -5,14 +5,15 @@ use crate::Resets;
 use crate::cells::NONE;
 use crate::defaults::{fill, update_map};
 use crate::metadata;
-use crate::{About, Cell, Check, Column, Generation, Kind, Scope, Subresource, columns};
-use object::Map;
+use crate::{About, Cell, Check, Column, Generation, Kind, OldVersion, Scope, Subresource, columns};
 use object::field::{Error, List, Path};
+use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::flowcontrol::v1::{
     LimitResponse, LimitedPriorityLevelConfiguration, PriorityLevelConfiguration,
     PriorityLevelConfigurationSpec, QueuingConfiguration,
 };
+use schema::views::flowcontrol::v1beta2;
 use std::sync::LazyLock;
 
 /// The row.
@@ -21,6 +22,15 @@ pub(crate) const KIND: Kind = Kind {
     resource: "prioritylevelconfigurations",
     singular: "prioritylevelconfiguration",
     kind: "PriorityLevelConfiguration",
+    old_versions: &[
+        OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta3").by(upgrade_v1beta3),
+        OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta2")
+            .of(|| v1beta2::PriorityLevelConfiguration::schema())
+            .by(upgrade_v1beta2),
+        OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta1")
+            .of(|| v1beta2::PriorityLevelConfiguration::schema())
+            .by(upgrade_v1beta2),
+    ],
     scope: Scope::Cluster,
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {
@@ -52,6 +62,38 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &FlowControlStrategy { default, validate },
     ..Kind::PLAIN
 };
+
+/// Sets the defaults of `v1beta3`. There zero shares count as absent, unless an annotation says otherwise;
+/// conversion removes the annotation.
+fn upgrade_v1beta3(object: &mut Map) {
+    let keeps_zero = metadata(object).annotations().get(KEEPS_ZERO).is_some();
+    let absent = if keeps_zero { 0 } else { 30 };
+    update_map(object, "spec", |spec| {
+        update_map(spec, "limited", |level| fill_zero(level, "nominalConcurrencyShares", absent));
+    });
+    if keeps_zero {
+        update_map(object, "metadata", |metadata| {
+            update_map(metadata, "annotations", |annotations| drop(annotations.remove(KEEPS_ZERO)));
+            if metadata.get("annotations").and_then(Value::as_map).is_some_and(Map::is_empty) {
+                metadata.remove("annotations");
+            }
+        });
+    }
+    default(object);
+}
+
+/// Sets the defaults of `v1beta2` and `v1beta1`, which have another name for the shares.
+fn upgrade_v1beta2(object: &mut Map) {
+    update_map(object, "spec", |spec| {
+        update_map(spec, "limited", |level| {
+            if let Some(shares) = level.remove("assuredConcurrencyShares") {
+                level.insert(Key::known("nominalConcurrencyShares"), shares);
+            }
+            fill_zero(level, "nominalConcurrencyShares", 30);
+        });
+    });
+    default(object);
+}
 
 fn default(object: &mut Map) {
     update_map(object, "spec", |spec| {

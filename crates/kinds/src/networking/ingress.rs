@@ -3,13 +3,17 @@
 use super::ingress_rules;
 use crate::Resets;
 use crate::cells::{NONE, joined, text_or};
-use crate::{About, Cell, Column, Generation, Kind, Rules, Strategy, Subresource, addresses, columns};
-use object::Map;
+use crate::defaults::{update_map, each, fill_text};
+use crate::{
+    About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, Subresource, addresses, columns,
+};
 use object::field::List;
+use object::{Key, Map, Value};
 use schema::view::{Items, View};
 use schema::views::networking::v1::{
     Ingress, IngressLoadBalancerIngress, IngressLoadBalancerStatus, IngressRule,
 };
+use schema::views::networking::v1beta1;
 use std::collections::BTreeSet;
 
 /// The row.
@@ -19,6 +23,10 @@ pub(crate) const KIND: Kind = Kind {
     singular: "ingress",
     kind: "Ingress",
     short_names: &["ing"],
+    old_versions: &[
+        OldVersion::named("networking.k8s.io/v1beta1").of(|| v1beta1::Ingress::schema()).by(upgrade),
+        OldVersion::named("extensions/v1beta1").of(|| v1beta1::Ingress::schema()).by(upgrade),
+    ],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {
         let ingress = Ingress::of(object);
@@ -49,6 +57,38 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &IngressStrategy,
     ..Kind::PLAIN
 };
+
+/// Sets the defaults of `v1beta1`, in either group, and converts its backends.
+fn upgrade(object: &mut Map) {
+    update_map(object, "spec", |spec| {
+        if let Some(mut backend) = spec.remove("backend") {
+            backend.as_map_mut().into_iter().for_each(upgrade_backend);
+            spec.insert(Key::known("defaultBackend"), backend);
+        }
+        each(spec, "rules", |rule| {
+            update_map(rule, "http", |http| {
+                each(http, "paths", |path| {
+                    fill_text(path, "pathType", "ImplementationSpecific");
+                    update_map(path, "backend", upgrade_backend);
+                });
+            });
+        });
+    });
+}
+
+fn upgrade_backend(backend: &mut Map) {
+    let name = backend.remove("serviceName").filter(|name| name.as_str() != Some(""));
+    let port = backend.remove("servicePort").filter(|port| *port != Value::Int(0));
+    if name.is_none() && port.is_none() {
+        return;
+    }
+    let mut service = Map::from_iter([("name", name.unwrap_or_else(|| "".into()))]);
+    if let Some(port) = port {
+        let key = if port.as_str().is_some() { "name" } else { "number" };
+        service.insert(Key::known("port"), Map::from_iter([(key, port)]));
+    }
+    backend.insert(Key::known("service"), service);
+}
 
 /// The first three hosts, then the number of remaining rules, with or without a host.
 fn hosts(rules: Items<'_, IngressRule<'_>>) -> String {

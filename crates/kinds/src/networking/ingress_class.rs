@@ -3,7 +3,9 @@
 use crate::cells::NONE;
 use crate::defaults::{fill_text, update_map};
 use crate::references::{self, Reference};
-use crate::{About, Cell, Check, Column, Generation, Kind, Rules, Scope, Strategy, checks, columns};
+use crate::{
+    About, Cell, Check, Column, Generation, Kind, OldVersion, Rules, Scope, Strategy, checks, columns,
+};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::domain::domain_prefixed_path;
@@ -20,6 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "ingressclasses",
     singular: "ingressclass",
     kind: "IngressClass",
+    old_versions: &[OldVersion::named("networking.k8s.io/v1beta1").by(|_| {})],
     scope: Scope::Cluster,
     columns: columns!(|object| {
         let spec = IngressClass::of(object).spec();

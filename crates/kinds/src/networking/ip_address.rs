@@ -1,7 +1,9 @@
 //! `ipaddresses`.
 
 use crate::cells::NONE;
-use crate::{About, Cell, Check, Column, Columns, Kind, NameRule, Rules, Scope, Strategy, Version};
+use crate::{
+    About, Cell, Check, Column, Columns, Kind, NameRule, OldVersion, Rules, Scope, Strategy, Version,
+};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, dns1123_subdomain, invalid, name_is_path_segment};
@@ -18,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["ip"],
     scope: Scope::Cluster,
     versions: &[Version::V1_NOT_STORED, Version::on_request("v1beta1").stored()],
+    old_versions: &[OldVersion::named("networking.k8s.io/v1alpha1")],
     // Not `columns!`: the reference has a cell for the age, and no column.
     columns: Columns {
         list: &[

@@ -3,7 +3,7 @@
 use super::network_policy_rules;
 use crate::cells::selector;
 use crate::defaults::{each, fill, fill_text, update_or_insert_map};
-use crate::{About, Cell, Column, Generation, Kind, Rules, Strategy, columns};
+use crate::{About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, columns};
 use object::field::List;
 use object::{Map, Value};
 use schema::view::View;
@@ -17,6 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "networkpolicy",
     kind: "NetworkPolicy",
     short_names: &["netpol"],
+    old_versions: &[OldVersion::named("extensions/v1beta1").by(|object| update_or_insert_map(object, "spec", policy_types))],
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),
         Column::text(
@@ -36,6 +37,13 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
+/// Sets the default of the policy types.
+fn policy_types(spec: &mut Map) {
+    let types = ["Ingress", "Egress"];
+    let egress = spec.contains_key("egress");
+    fill(spec, "policyTypes", Value::from_iter(types.into_iter().take(1 + usize::from(egress))));
+}
+
 struct NetworkPolicyStrategy;
 
 impl Strategy for NetworkPolicyStrategy {
@@ -46,9 +54,7 @@ impl Strategy for NetworkPolicyStrategy {
                     each(rule, "ports", |port| fill_text(port, "protocol", "TCP"));
                 });
             }
-            let types = ["Ingress", "Egress"];
-            let egress = spec.contains_key("egress");
-            fill(spec, "policyTypes", Value::from_iter(types.into_iter().take(1 + usize::from(egress))));
+            policy_types(spec);
         });
     }
 

@@ -3,7 +3,8 @@
 use crate::Resets;
 use crate::cells::joined;
 use crate::{
-    About, Cell, Check, Column, Kind, Rules, Scope, Strategy, Subresource, Version, checks, columns,
+    About, Cell, Check, Column, Kind, OldVersion, Rules, Scope, Strategy, Subresource, Version, checks,
+    columns,
 };
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
@@ -19,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ServiceCIDR",
     scope: Scope::Cluster,
     versions: &[Version::V1_NOT_STORED, Version::on_request("v1beta1").stored()],
+    old_versions: &[OldVersion::named("networking.k8s.io/v1alpha1")],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),

@@ -2,12 +2,15 @@
 
 use crate::core::resources::{self, HugePages};
 use crate::core::{node_selector, tolerations};
-use crate::{About, Cell, Check, Column, Kind, MetadataRules, Rules, Scope, Strategy, checks, columns};
-use object::Map;
+use crate::{
+    About, Cell, Check, Column, Kind, MetadataRules, OldVersion, Rules, Scope, Strategy, checks, columns,
+};
 use object::field::{Error, List, Path};
 use object::name::{dns1123_label, invalid, label_key, label_value};
+use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::node::v1::{RuntimeClass, Scheduling};
+use schema::views::node::v1alpha1;
 use std::collections::HashSet;
 
 /// The row.
@@ -16,6 +19,10 @@ pub(crate) const KIND: Kind = Kind {
     resource: "runtimeclasses",
     singular: "runtimeclass",
     kind: "RuntimeClass",
+    old_versions: &[
+        OldVersion::named("node.k8s.io/v1beta1"),
+        OldVersion::named("node.k8s.io/v1alpha1").of(|| v1alpha1::RuntimeClass::schema()).by(upgrade),
+    ],
     scope: Scope::Cluster,
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),
@@ -27,6 +34,15 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &RuntimeClassStrategy,
     ..Kind::PLAIN
 };
+
+/// Converts a class of `v1alpha1`, which has its fields in a spec.
+fn upgrade(object: &mut Map) {
+    let Some(Value::Map(spec)) = object.remove("spec") else { return };
+    for (key, value) in spec {
+        let key = if key == "runtimeHandler" { Key::known("handler") } else { key };
+        object.insert(key, value);
+    }
+}
 
 struct RuntimeClassStrategy;
 

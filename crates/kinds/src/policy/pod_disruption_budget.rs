@@ -4,11 +4,11 @@ use crate::Resets;
 use crate::defaults::update_map;
 use crate::label_selector::{self, Values};
 use crate::{
-    About, Cell, Column, Generation, Kind, NameRule, Rules, Strategy, Subresource, checks, columns,
-    conditions, int_or_percent, workload,
+    About, Cell, Column, Generation, Kind, NameRule, OldVersion, Rules, Strategy, Subresource, checks,
+    columns, conditions, int_or_percent, workload,
 };
 use object::field::{Error, List, Path};
-use object::{Map, Value};
+use object::{Key, Map, Value};
 use schema::view::View;
 use schema::views::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 
@@ -19,6 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "poddisruptionbudget",
     kind: "PodDisruptionBudget",
     short_names: &["pdb"],
+    old_versions: &[OldVersion::named("policy/v1beta1").by(upgrade)],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {
         let budget = PodDisruptionBudget::of(object);
@@ -39,6 +40,24 @@ pub(crate) const KIND: Kind = Kind {
     strategy: &PodDisruptionBudgetStrategy,
     ..Kind::PLAIN
 };
+
+/// Converts a budget of `v1beta1`: an empty selector selects no pods there, and the expression for a label
+/// that no pod has selects all.
+fn upgrade(object: &mut Map) {
+    update_map(object, "spec", |spec| {
+        update_map(spec, "selector", |selector| {
+            if selector.is_empty() {
+                selector.insert(Key::known("matchExpressions"), Value::from_iter([exists(OLD_LABEL)]));
+            } else {
+                strip_label(selector);
+            }
+        });
+    });
+}
+
+fn exists(key: &'static str) -> Map {
+    Map::from_iter([("key", key), ("operator", "Exists")])
+}
 
 /// A number or a percentage.
 fn amount(value: Option<&Value>) -> Cell {
@@ -100,9 +119,13 @@ impl Strategy for PodDisruptionBudgetStrategy {
 const OLD_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 
 fn strip(selector: &mut Map) {
-    if selects_none(selector) {
-        return;
+    if !selects_none(selector) {
+        strip_label(selector);
     }
+}
+
+/// Drops the expressions for the label.
+fn strip_label(selector: &mut Map) {
     if let Some(expressions) = selector.get_mut("matchExpressions").and_then(Value::as_list_mut) {
         expressions.retain(|expression| expression.get("key").and_then(Value::as_str) != Some(OLD_LABEL));
         if expressions.is_empty() {

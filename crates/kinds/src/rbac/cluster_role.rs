@@ -1,7 +1,9 @@
 //! `clusterroles`.
 
 use super::RoleStrategy;
-use crate::{Kind, Scope};
+use crate::{Kind, OldVersion, Scope};
+use schema::view::View as _;
+use schema::views::rbac::v1alpha1;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,6 +11,12 @@ pub(crate) const KIND: Kind = Kind {
     resource: "clusterroles",
     singular: "clusterrole",
     kind: "ClusterRole",
+    old_versions: &[
+        OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
+        OldVersion::named("rbac.authorization.k8s.io/v1alpha1")
+            .of(|| v1alpha1::ClusterRole::schema())
+            .by(|_| {}),
+    ],
     scope: Scope::Cluster,
     update_checks: super::CHECKED_TWICE,
     strategy: &RoleStrategy::ClusterRole,

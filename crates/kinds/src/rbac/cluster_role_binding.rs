@@ -1,9 +1,10 @@
 //! `clusterrolebindings`.
 
-use super::{BindingStrategy, role_reference, service_accounts, subject_names};
-use crate::{About, Cell, Column, Kind, Scope, columns};
+use super::{BindingStrategy, role_reference, service_accounts, subject_names, upgrade_binding};
+use crate::{About, Cell, Column, Kind, OldVersion, Scope, columns};
 use schema::view::View;
 use schema::views::rbac::v1::ClusterRoleBinding;
+use schema::views::rbac::v1alpha1;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -11,6 +12,12 @@ pub(crate) const KIND: Kind = Kind {
     resource: "clusterrolebindings",
     singular: "clusterrolebinding",
     kind: "ClusterRoleBinding",
+    old_versions: &[
+        OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
+        OldVersion::named("rbac.authorization.k8s.io/v1alpha1")
+            .of(|| v1alpha1::ClusterRoleBinding::schema())
+            .by(upgrade_binding),
+    ],
     scope: Scope::Cluster,
     columns: columns!(|object| {
         let binding = ClusterRoleBinding::of(object);

@@ -1,7 +1,9 @@
 //! `roles`.
 
 use super::RoleStrategy;
-use crate::Kind;
+use crate::{Kind, OldVersion};
+use schema::view::View as _;
+use schema::views::rbac::v1alpha1;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,6 +11,10 @@ pub(crate) const KIND: Kind = Kind {
     resource: "roles",
     singular: "role",
     kind: "Role",
+    old_versions: &[
+        OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
+        OldVersion::named("rbac.authorization.k8s.io/v1alpha1").of(|| v1alpha1::Role::schema()).by(|_| {}),
+    ],
     update_checks: super::CHECKED_TWICE,
     strategy: &RoleStrategy::Role,
     ..Kind::PLAIN

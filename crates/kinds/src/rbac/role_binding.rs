@@ -1,9 +1,10 @@
 //! `rolebindings`.
 
-use super::{BindingStrategy, role_reference, service_accounts, subject_names};
-use crate::{About, Cell, Column, Kind, columns};
+use super::{BindingStrategy, role_reference, service_accounts, subject_names, upgrade_binding};
+use crate::{About, Cell, Column, Kind, OldVersion, columns};
 use schema::view::View;
 use schema::views::rbac::v1::RoleBinding;
+use schema::views::rbac::v1alpha1;
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -11,6 +12,12 @@ pub(crate) const KIND: Kind = Kind {
     resource: "rolebindings",
     singular: "rolebinding",
     kind: "RoleBinding",
+    old_versions: &[
+        OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
+        OldVersion::named("rbac.authorization.k8s.io/v1alpha1")
+            .of(|| v1alpha1::RoleBinding::schema())
+            .by(upgrade_binding),
+    ],
     columns: columns!(|object| {
         let binding = RoleBinding::of(object);
         let subjects = binding.subjects();

@@ -3,7 +3,8 @@
 use crate::cells::boolean;
 use crate::defaults::fill_text;
 use crate::{
-    About, Cell, Check, Column, Generation, Kind, Rules, Scope, Strategy, checks, columns, metadata,
+    About, Cell, Check, Column, Generation, Kind, OldVersion, Rules, Scope, Strategy, checks, columns,
+    metadata,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -17,6 +18,10 @@ pub(crate) const KIND: Kind = Kind {
     singular: "priorityclass",
     kind: "PriorityClass",
     short_names: &["pc"],
+    old_versions: &[
+        OldVersion::named("scheduling.k8s.io/v1beta1"),
+        OldVersion::named("scheduling.k8s.io/v1alpha1"),
+    ],
     scope: Scope::Cluster,
     columns: columns!(|object| {
         let class = PriorityClass::of(object);

@@ -4,7 +4,8 @@ use crate::cells::{NONE, UNSET, boolean, joined};
 use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::seen::Seen;
 use crate::{
-    About, Cell, Check, Column, Context, Deleted, Generation, Kind, Rules, Scope, Strategy, checks, columns,
+    About, Cell, Check, Column, Context, Deleted, Generation, Kind, OldVersion, Rules, Scope, Strategy,
+    checks, columns,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::quote::quote_each;
@@ -18,6 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "csidrivers",
     singular: "csidriver",
     kind: "CSIDriver",
+    old_versions: &[OldVersion::named("storage.k8s.io/v1beta1")],
     scope: Scope::Cluster,
     columns: columns!(|object| {
         let spec = CSIDriver::of(object).spec();

@@ -142,7 +142,10 @@ impl Subject {
 impl Coding {
     fn etcd(options: &OperationOptions, encryption: Encryption) -> Self {
         let etcd = &options.storage.etcd;
-        let plain = || Layout::new(&etcd.prefix, etcd.media_type).custom(etcd.custom);
+        let plain = || {
+            let layout = Layout::new(&etcd.prefix, etcd.media_type);
+            layout.custom(etcd.custom).with_families(etcd.families)
+        };
         Self::Etcd { layout: plain().encrypted(encryption.clone()), plain: plain(), encryption }
     }
 
