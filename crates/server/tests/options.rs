@@ -133,8 +133,7 @@ async fn handshake_names_the_authorities_of_client_certificates_as_they_are() {
         let mut config = server.client_config(b"http/1.1");
         config.client_auth_cert_resolver = named.clone();
         assert_eq!(server.http1_with(config).await.ask(Method::GET, "/livez").await.status, 200);
-        let names = named.0.lock().unwrap().clone();
-        names
+        named.0.lock().unwrap().clone()
     };
     let before = named().await;
     assert_eq!(before.len(), 1);
