@@ -178,13 +178,6 @@ fn token_webhook(
     Ok(Some(Box::new(WebhookTokens::new(server, config)?)))
 }
 
-/// The authorities that the TLS handshake names, so that clients choose a fitting certificate. Where
-/// authorities come from files, which can change, it names none, and clients show what they have.
-pub fn announced_authorities(options: &AccessOptions, own: &str) -> String {
-    let is_given = options.client_ca_file.is_some() || options.proxy.client_ca_file.is_some();
-    if is_given { String::new() } else { own.to_owned() }
-}
-
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do
 /// everything.
 fn anonymous(options: &AccessOptions) -> Anonymous {

@@ -8,6 +8,7 @@ pub mod authorization;
 mod oidc;
 mod options;
 mod reload;
+pub mod service_accounts;
 
 pub use authentication::Error;
 pub use options::{

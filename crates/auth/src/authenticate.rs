@@ -9,6 +9,7 @@ use crate::bearer::{self, Bearer};
 use crate::impersonate::remove;
 use crate::{Certified, ClientAuthority, Proxy, User};
 use http::HeaderMap;
+use rustls::DistinguishedName;
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::sync::Arc;
@@ -172,6 +173,28 @@ impl fmt::Debug for Authenticators {
 }
 
 impl Authenticators {
+    /// Numbers of which one changes when the authorities of client certificates change.
+    pub fn authority_generations(&self) -> [u64; 2] {
+        [
+            self.certificates.as_ref().map_or(0, ClientAuthority::generation),
+            self.proxy.as_ref().map_or(0, Proxy::generation),
+        ]
+    }
+
+    /// The subjects of the authorities of client certificates, those of proxies included: a TLS handshake
+    /// names them, and clients choose a certificate by them.
+    pub fn authority_subjects(&self) -> Vec<DistinguishedName> {
+        let clients = self.certificates.as_ref().map(|clients| clients.authorities().subjects());
+        let proxies = self.proxy.as_ref().map(|proxy| proxy.authorities.subjects());
+        let mut subjects = clients.unwrap_or_default();
+        for subject in proxies.unwrap_or_default() {
+            if !subjects.iter().any(|known| known.as_ref() == subject.as_ref()) {
+                subjects.push(subject);
+            }
+        }
+        subjects
+    }
+
     /// Verifies the certificates of a connection, or returns the result `before` if it still holds. TLS has
     /// verified that the client owns the key of the first certificate. Verifying takes a tenth of a
     /// millisecond, so the server keeps the result for the connection.
@@ -183,10 +206,7 @@ impl Authenticators {
         if certificates.is_empty() {
             return None;
         }
-        let generations = [
-            self.certificates.as_ref().map_or(0, ClientAuthority::generation),
-            self.proxy.as_ref().map_or(0, Proxy::generation),
-        ];
+        let generations = self.authority_generations();
         let now = Instant::now();
         let holds = |before: &&Arc<Certified>| before.generations == generations && !before.is_stale(now);
         if let Some(before) = before.filter(holds) {

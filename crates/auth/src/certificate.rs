@@ -7,6 +7,7 @@ use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{DistinguishedName, RootCertStore};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -31,6 +32,12 @@ impl Certificates {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = verifier;
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// The subjects of the authorities.
+    pub(crate) fn subjects(&self) -> Vec<DistinguishedName> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.as_ref().map(|verifier| verifier.root_hint_subjects().to_vec()).unwrap_or_default()
     }
 
     /// A number that changes with the authorities.
@@ -288,6 +295,29 @@ mod tests {
         assert!(refused.is_stale(verified + REFUSED_FOR));
         let valid = certified(Outcome::Valid { value: None, until: i64::MAX });
         assert!(!valid.is_stale(verified + 2 * REFUSED_FOR));
+    }
+
+    #[test]
+    fn subjects_are_those_of_clients_and_of_proxies_each_once() {
+        let [ours, proxies] = [authority("ours").0, authority("proxies").0];
+        let proxy = crate::Proxy {
+            authorities: Certificates::new(vec![ours.clone(), proxies]).unwrap(),
+            allowed_names: Vec::new(),
+            username_headers: Vec::new(),
+            uid_headers: Vec::new(),
+            group_headers: Vec::new(),
+            extra_prefixes: Vec::new(),
+        };
+        let methods = crate::Authenticators {
+            certificates: Some(ClientAuthority::new(vec![ours]).unwrap()),
+            proxy: Some(proxy),
+            ..Default::default()
+        };
+        let generations = methods.authority_generations();
+        assert_eq!(methods.authority_subjects().len(), 2);
+        methods.proxy.as_ref().unwrap().authorities.replace(Vec::new()).unwrap();
+        assert_eq!(methods.authority_subjects().len(), 1);
+        assert_ne!(methods.authority_generations(), generations);
     }
 
     #[test]

@@ -24,7 +24,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tasks::Task;
 
-pub(crate) const CONTROLLER: Controller = Controller {
+/// The controller.
+pub const CONTROLLER: Controller = Controller {
     name: NAME,
     alias: "garbagecollector",
     account: "generic-garbage-collector",

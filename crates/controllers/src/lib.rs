@@ -49,6 +49,7 @@ pub use bootstrap_signer::CONTROLLER as BOOTSTRAP_SIGNER;
 pub use certificates::CertificateAuthority;
 pub use context::{Authority, Context, ControllerSettings};
 pub use events::{EventType, Recorder, Subject};
+pub use garbage::CONTROLLER as GARBAGE_COLLECTOR;
 pub use leader::{Election, Leadership, Term};
 pub use selection::{Selection, Unknown};
 pub use supervisor::{Counters, Supervisor};

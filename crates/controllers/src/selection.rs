@@ -30,6 +30,12 @@ impl Selection {
         Ok(())
     }
 
+    /// Has a controller not run, whatever the entries say.
+    pub fn exclude(&mut self, controller: &Controller) {
+        let entries = self.entries.get_or_insert_with(|| vec!["*".to_owned()]);
+        entries.insert(0, format!("-{}", controller.name));
+    }
+
     /// Whether a controller runs: the first entry that names it decides, otherwise whether `*` is there.
     pub fn runs(&self, controller: &Controller) -> bool {
         let Some(entries) = &self.entries else { return true };
@@ -53,6 +59,18 @@ mod tests {
         let mut selection = Selection::default();
         entries.iter().for_each(|entry| selection.add(entry).unwrap());
         CONTROLLERS.iter().filter(|one| selection.runs(one)).map(|one| one.name).collect()
+    }
+
+    #[test]
+    fn excluded_controller_does_not_run_even_if_it_is_named() {
+        for list in [None, Some("*"), Some("garbagecollector,*")] {
+            let mut selection = Selection::default();
+            list.into_iter().for_each(|list| selection.add(list).unwrap());
+            selection.exclude(&crate::GARBAGE_COLLECTOR);
+            let others = CONTROLLERS.iter().filter(|one| one.name != crate::GARBAGE_COLLECTOR.name);
+            assert!(!selection.runs(&crate::GARBAGE_COLLECTOR), "{list:?}");
+            assert!(others.into_iter().all(|one| selection.runs(one)), "{list:?}");
+        }
     }
 
     #[test]

@@ -7,9 +7,12 @@ use std::time::{Duration, SystemTime};
 use crate::options::ServerOptions;
 use controllers::CertificateAuthority;
 use kinds::x509::SigningRequest;
-use pki::{ADMIN_USER, Kubeconfig, Names, Order, Pair, Pki, ServiceAccountKey, Signer, Token};
-use server::tls::{self, Files};
+use pki::{ADMIN_USER, Kubeconfig, Names, Order, Pki, ServiceAccountKey, Signer, Token};
+use server::tls::{self, Files, NamedFiles, Serving};
 use storage::DataDir;
+
+/// The name of the files in `--cert-dir`.
+const PAIR: &str = "apiserver";
 
 /// Why there is no serving certificate.
 #[derive(Debug, thiserror::Error)]
@@ -26,10 +29,46 @@ pub(crate) enum Error {
 #[derive(Debug, Clone)]
 pub(crate) struct Certificates {
     own: Pki,
-    given: Option<Files>,
+    given: GivenFiles,
     address: SocketAddr,
     kubeconfig: PathBuf,
     names: FurtherNames,
+}
+
+/// Serving certificates in files of the administrator.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GivenFiles {
+    /// For all names: `--tls-cert-file`, or those of `--cert-dir`.
+    pub(crate) main: Option<Files>,
+    /// For some names.
+    pub(crate) named: Vec<NamedFiles>,
+}
+
+impl GivenFiles {
+    /// Those of the options. Makes the pair in `--cert-dir`, for the address `advertised`, if it is not there.
+    pub(crate) fn new(options: &ServerOptions, advertised: IpAddr) -> Result<Self, Error> {
+        let named = options.named_certificates.clone();
+        if let Some((certificate, key)) =
+            options.tls_cert_file.clone().zip(options.tls_private_key_file.clone())
+        {
+            return Ok(Self { main: Some(Files { certificate, key }), named });
+        }
+        let Some(directory) = &options.cert_dir else { return Ok(Self { main: None, named }) };
+        let mut names = Names::default();
+        names.dns.extend(["kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(str::to_owned));
+        names.addresses.insert(options.services.range.first());
+        if options.bind_address.is_unspecified() {
+            names.dns.insert("localhost".to_owned());
+            // The kubeconfig has one of them.
+            names.addresses.extend([IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()]);
+        }
+        let names = names.with_address(options.bind_address);
+        if pki::ensure_self_signed(directory, PAIR, advertised, &names, SystemTime::now())? {
+            log::info!(directory:% = directory.display(); "made {PAIR}.crt and {PAIR}.key");
+        }
+        let path = |end: &str| directory.join(format!("{PAIR}.{end}"));
+        Ok(Self { main: Some(Files { certificate: path("crt"), key: path("key") }), named })
+    }
 }
 
 /// The authority that signs certificate signing requests. Its files are read for each of them, so they may
@@ -72,7 +111,7 @@ pub(crate) struct FurtherNames {
 
 /// The loaded certificates.
 pub(crate) struct Loaded {
-    pub(crate) serving: Pair,
+    pub(crate) serving: Serving,
     /// The authority of client certificates, in PEM.
     pub(crate) client_authority: String,
     /// The authority by which clients verify the server, in PEM.
@@ -85,7 +124,7 @@ impl Certificates {
     pub(crate) fn new(
         data_dir: &DataDir,
         own: Pki,
-        given: Option<Files>,
+        given: GivenFiles,
         address: SocketAddr,
         names: FurtherNames,
     ) -> Self {
@@ -110,9 +149,9 @@ impl Certificates {
 
     /// How often to reload the certificates.
     pub(crate) fn refresh_interval(&self) -> Duration {
-        match self.given {
-            Some(_) => Duration::from_secs(20),
-            None => Duration::from_secs(12 * 3600),
+        match self.given.main.is_some() || !self.given.named.is_empty() {
+            true => Duration::from_secs(20),
+            false => Duration::from_secs(12 * 3600),
         }
     }
 
@@ -129,12 +168,15 @@ impl Certificates {
         if let Some(end) = &material.authority_ends {
             log::warn!(end = end.as_str(); "the authority ends soon: run `keelson renew-authority` before");
         }
-        let serving = match &self.given {
+        let pair = match &self.given.main {
             Some(files) => files.read()?,
             None => material.serving,
         };
+        let named = self.given.named.iter().map(NamedFiles::read).collect::<Result<_, _>>()?;
         // Clients trust exactly the given certificate, or everything that our own authority signs.
-        let authority = if self.given.is_some() { &serving.certificate } else { &material.authority }.clone();
+        let is_given = self.given.main.is_some();
+        let authority = if is_given { &pair.certificate } else { &material.authority }.clone();
+        let serving = Serving { pair, named };
         let kubeconfig = Kubeconfig {
             server: self.url(),
             authority: &authority,
@@ -187,8 +229,13 @@ mod tests {
             ("192.0.2.1:8443", "https://192.0.2.1:8443"),
         ] {
             let further = FurtherNames { service: [10, 0, 0, 1].into(), advertised: None, host: None };
-            let certificates =
-                Certificates::new(&data_dir, Pki::new("x"), None, address.parse().unwrap(), further);
+            let certificates = Certificates::new(
+                &data_dir,
+                Pki::new("x"),
+                GivenFiles::default(),
+                address.parse().unwrap(),
+                further,
+            );
             assert_eq!(certificates.url(), url);
         }
     }

@@ -12,7 +12,7 @@ mod gates;
 pub(crate) mod help;
 mod oidc;
 mod runtime_config;
-mod service_accounts;
+mod serving;
 mod table;
 pub(crate) mod value;
 
@@ -36,6 +36,8 @@ pub(crate) struct Flag {
 pub(crate) enum Effect {
     /// Changes the options.
     Set(fn(&mut ServerOptions, &str) -> Result<(), String>),
+    /// None, because there is nothing for it to change. `--help` and a warning say why.
+    Ignored(&'static str),
     /// None yet: it is accepted with a warning, so that an existing command line works.
     Later,
 }
@@ -52,6 +54,8 @@ pub(crate) enum ValueType {
     Text,
     /// Comma-separated.
     List,
+    /// A version, or what to show of it; alone it means `true`.
+    Version,
 }
 
 impl ValueType {
@@ -65,6 +69,7 @@ impl ValueType {
             Self::Address => "ip",
             Self::Text => "string",
             Self::List => "strings",
+            Self::Version => "version[=true]",
         }
     }
 }
@@ -130,8 +135,7 @@ pub(crate) enum Error {
     Positional { argument: String },
     #[error("{given} is given without {missing}: a certificate and its key belong together")]
     Half { given: &'static str, missing: &'static str },
-    /// `--feature-gates`, `--runtime-config`, `--service-account-*`, `--oidc-*` or those of admission, with
-    /// the message of the reference.
+    /// Flags that are checked together or after all others, with the message of the reference.
     #[error("{0}")]
     Refused(String),
 }
@@ -141,7 +145,7 @@ fn hint(suggestion: &Option<&'static str>) -> String {
 }
 
 /// A parsed command line.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) options: ServerOptions,
     /// The flags that were given and have no effect yet, each once.
@@ -160,7 +164,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
         let flag = find(&argument)?;
         let value = match (argument.value, flag.kind) {
             (Some(value), _) => value,
-            (None, ValueType::Switch) => "true".to_owned(),
+            (None, ValueType::Switch | ValueType::Version) => "true".to_owned(),
             (None, _) => arguments.next().ok_or_else(|| Error::NoValue { flag: argument.shown.clone() })?,
         };
         apply(flag, &value, &mut parsed).map_err(|why| Error::Invalid {
@@ -186,15 +190,17 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     if resolved.gates.cbor {
         options.storage.etcd.custom = CustomMediaType::Cbor;
     }
-    parsed.warnings = resolved.warnings;
+    parsed.warnings.extend(resolved.warnings);
     let selection = options.runtime_config.resolve(options.priority_and_fairness);
     options.selection = selection.map_err(Error::Refused)?;
-    let warnings = service_accounts::check(&options.access.service_accounts).map_err(Error::Refused)?;
+    let warnings =
+        access::service_accounts::check(&options.access.service_accounts).map_err(Error::Refused)?;
     parsed.warnings.extend(warnings);
     oidc::check(options).map_err(Error::Refused)?;
     etcd::check(options).map_err(Error::Refused)?;
     admission::check(&options.admission).map_err(Error::Refused)?;
     options.services.check().map_err(Error::Refused)?;
+    parsed.warnings.extend(serving::check(options).map_err(Error::Refused)?);
     both(
         ("--tls-cert-file", options.tls_cert_file.is_some()),
         ("--tls-private-key-file", options.tls_private_key_file.is_some()),
@@ -219,6 +225,7 @@ fn apply(flag: &'static Flag, value: &str, parsed: &mut Parsed) -> Result<(), St
     value::check(flag.kind, value)?;
     match flag.effect {
         Effect::Set(set) => set(&mut parsed.options, value)?,
+        Effect::Ignored(why) => parsed.warnings.push(format!("--{} has no effect: {why}", flag.name)),
         Effect::Later if parsed.without_effect.contains(&flag.name) => {}
         Effect::Later => parsed.without_effect.push(flag.name),
     }
@@ -259,7 +266,8 @@ impl Argument {
 /// Whether a flag of this name needs no value.
 pub(crate) fn is_switch(name: &str) -> bool {
     let name = name.replace('_', "-");
-    table::FLAGS.iter().any(|flag| flag.name == name && flag.kind == ValueType::Switch)
+    let alone = [ValueType::Switch, ValueType::Version];
+    table::FLAGS.iter().any(|flag| flag.name == name && alone.contains(&flag.kind))
 }
 
 fn find(argument: &Argument) -> Result<&'static Flag, Error> {

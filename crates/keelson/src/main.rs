@@ -2,7 +2,6 @@
 
 mod certificates;
 mod flags;
-mod health;
 mod kubelets;
 mod options;
 mod run;
@@ -13,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use flags::Parsed;
-use options::Show;
+use options::{ServerOptions, Show};
 use run::Ending;
 
 /// Objects are trees of many small allocations; this allocator takes a third of the time of the system's.
@@ -49,7 +48,8 @@ fn main() -> ExitCode {
     };
     match options.show {
         Show::Help => return print(&flags::help::text()),
-        Show::Version => return print(&version()),
+        Show::Version => return print(&version(&options)),
+        Show::RawVersion => return print(&run::version(&options).to_raw()),
         Show::Nothing => {}
     }
     storage::make_private();
@@ -67,15 +67,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn version() -> String {
-    let build = run::build();
+/// One line; scripts take its second word for the version.
+fn version(options: &ServerOptions) -> String {
+    let info = run::version(options);
+    let commit = Some(env!("KEELSON_BUILD_COMMIT")).filter(|commit| !commit.is_empty()).unwrap_or("unknown");
     format!(
-        "Keelson {}, Kubernetes API {} (commit {}, {}, {})\n",
+        "Kubernetes {} by Keelson {} (commit {commit}, {}, {})\n",
+        info.git_version,
         env!("CARGO_PKG_VERSION"),
-        server::version::API,
-        if build.git_commit.is_empty() { "unknown" } else { &build.git_commit },
-        build.build_date,
-        build.compiler,
+        info.build_date,
+        info.compiler,
     )
 }
 

@@ -1,27 +1,43 @@
 //! The options of a run, as parsed from the command line.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use access::AccessOptions;
 use admission::config::AdmissionOptions;
 use kinds::Privileged;
-use server::tls::{Oldest, Protocols};
+use registry::GarbageCollection;
+use server::tls::{NamedFiles, TlsConfig};
+use server::{Cors, Goaway, Lifecycle, OptionalLayers, PortUse, RetryAfter, TransportSecurity};
 use storage::StorageOptions;
 use system::ServiceOptions;
 
 use crate::flags::RuntimeConfig;
 
 /// The options of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ServerOptions {
     pub(crate) bind_address: IpAddr,
     pub(crate) secure_port: u16,
     pub(crate) tls_cert_file: Option<PathBuf>,
     pub(crate) tls_private_key_file: Option<PathBuf>,
-    pub(crate) oldest_tls: Oldest,
-    pub(crate) protocols: Protocols,
+    /// `--tls-sni-cert-key`.
+    pub(crate) named_certificates: Vec<NamedFiles>,
+    /// `--cert-dir`: where the serving certificate is if no file is given, and what else is made.
+    pub(crate) cert_dir: Option<PathBuf>,
+    /// `--data-dir`; [`StorageOptions::data_dir`] is its meaning.
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) tls: TlsConfig,
+    pub(crate) port_use: PortUse,
+    pub(crate) cors_origins: Vec<String>,
+    pub(crate) transport_security: Vec<String>,
+    pub(crate) goaway_chance: f64,
+    pub(crate) sends_retry_after: bool,
+    pub(crate) watch_grace: Duration,
+    pub(crate) livez_grace: Duration,
+    pub(crate) stream_bytes_per_second: Option<NonZeroU64>,
     pub(crate) streams: Option<u32>,
     pub(crate) shutdown_delay: Duration,
     pub(crate) request_timeout: Duration,
@@ -46,9 +62,36 @@ pub(crate) struct ServerOptions {
     /// Which controllers run.
     pub(crate) controllers: controllers::Selection,
     pub(crate) signing: SigningOptions,
+    pub(crate) garbage_collection: GarbageCollection,
+    /// The version that is reported, if it is not that of the API.
+    pub(crate) version: Option<String>,
+    pub(crate) emulation: EmulationOptions,
     pub(crate) log_format: logging::Format,
     pub(crate) verbosity: u8,
     pub(crate) show: Show,
+}
+
+/// The flags about the emulation of older versions, of which there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct EmulationOptions {
+    pub(crate) versions: Vec<String>,
+    pub(crate) forward_compatible: bool,
+    pub(crate) runtime_config_forward_compatible: bool,
+}
+
+impl ServerOptions {
+    /// The layers that requests pass by these options. The error is about the value of a flag.
+    pub(crate) fn layers(&self, lifecycle: &Lifecycle) -> Result<OptionalLayers, String> {
+        let given = |values: &[String]| (!values.is_empty()).then(|| values.to_vec());
+        Ok(OptionalLayers {
+            cors: given(&self.cors_origins).map(|origins| Cors::new(&origins)).transpose()?,
+            goaway: Goaway::new(self.goaway_chance),
+            transport_security: given(&self.transport_security)
+                .map(|directives| TransportSecurity::new(&directives))
+                .transpose()?,
+            retry_after: self.sends_retry_after.then(|| RetryAfter(lifecycle.clone())),
+        })
+    }
 }
 
 /// The flags `--cluster-signing-*`: the authority of certificate signing requests.
@@ -125,6 +168,7 @@ pub(crate) enum Show {
     Nothing,
     Help,
     Version,
+    RawVersion,
 }
 
 impl Default for ServerOptions {
@@ -134,8 +178,18 @@ impl Default for ServerOptions {
             secure_port: 6443,
             tls_cert_file: None,
             tls_private_key_file: None,
-            oldest_tls: Oldest::default(),
-            protocols: Protocols::default(),
+            named_certificates: Vec::new(),
+            cert_dir: None,
+            data_dir: None,
+            tls: TlsConfig::default(),
+            port_use: PortUse::default(),
+            cors_origins: Vec::new(),
+            transport_security: Vec::new(),
+            goaway_chance: 0.0,
+            sends_retry_after: false,
+            watch_grace: Duration::ZERO,
+            livez_grace: Duration::ZERO,
+            stream_bytes_per_second: None,
             streams: None,
             shutdown_delay: Duration::ZERO,
             request_timeout: Duration::from_secs(60),
@@ -156,6 +210,9 @@ impl Default for ServerOptions {
             admission: AdmissionOptions::default(),
             controllers: controllers::Selection::default(),
             signing: SigningOptions::default(),
+            garbage_collection: GarbageCollection::default(),
+            version: None,
+            emulation: EmulationOptions::default(),
             log_format: logging::Format::Text,
             verbosity: 0,
             show: Show::Nothing,

@@ -18,19 +18,18 @@ use pki::Cluster;
 use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Checks, Duplicate, Endpoint};
-use server::tls::{self, Files, Identity, TlsConfig};
+use server::tls::{self, Acceptor, Identity};
 use server::version::Info;
 use server::{Lifecycle, Limits, Phase, Server, StartError};
 use storage::control::{self, Control};
 use storage::{DataDir, Stores, data_dir};
 use store::Revision;
-use system::{Hooks, LocalComponents, Peers, ServiceOptions, SystemValues};
+use system::{Hooks, LocalComponents, Peers, ServiceOptions, SystemValues, health};
 use tasks::{Name, Task};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
-use crate::certificates::{self, Certificates, FurtherNames};
-use crate::health;
+use crate::certificates::{self, Certificates, FurtherNames, GivenFiles};
 use crate::kubelets;
 use crate::options::ServerOptions;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
@@ -73,6 +72,8 @@ pub(crate) enum Error {
     Registry(#[from] registry::Error),
     #[error(transparent)]
     Kubelets(#[from] kubelets::Error),
+    #[error("{0}")]
+    Flag(String),
 }
 
 /// How a run ended.
@@ -84,10 +85,10 @@ pub(crate) enum Ending {
     Forced,
 }
 
-/// The build information of this binary.
-pub(crate) fn build() -> Info {
+/// What `/version` says.
+pub(crate) fn version(options: &ServerOptions) -> Info {
     Info {
-        git_commit: env!("KEELSON_BUILD_COMMIT").into(),
+        git_version: options.version.clone().unwrap_or_else(|| server::version::API.to_owned()),
         build_date: env!("KEELSON_BUILD_DATE").into(),
         compiler: env!("KEELSON_BUILD_COMPILER").into(),
     }
@@ -104,7 +105,7 @@ pub(crate) fn run(options: &ServerOptions, begin: Instant) -> Result<Ending, Err
 
 /// The steps of a run, in their order. Each needs what the ones before it made.
 async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error> {
-    let lifecycle = Lifecycle::new();
+    let lifecycle = Lifecycle::new().with_watch_grace(options.watch_grace);
     stop_on_signals(&lifecycle)?;
     // The socket is opened first: clients that come early wait there for the rest.
     let server = listen(options, &lifecycle)?;
@@ -116,7 +117,8 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     answer_commands(&stores, &data_dir);
 
     // Keys, which a server makes before it writes to its store.
-    let certificates = certificates(options, &stores, &data_dir, server.address());
+    let given = GivenFiles::new(options, addresses.advertised)?;
+    let certificates = certificates(options, &stores, &data_dir, given, server.address());
     let service_accounts = ServiceAccounts::load(options, &certificates, &addresses.external)?;
     let loaded = certificates.load()?;
 
@@ -153,11 +155,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
 
     // TLS, with certificates that are renewed.
     let identity = Identity::new(loaded.serving)?;
-    let tls = identity.server_config(&TlsConfig {
-        oldest: options.oldest_tls,
-        protocols: options.protocols,
-        client_authorities: authentication::announced_authorities(&options.access, &loaded.client_authority),
-    })?;
+    let tls = Acceptor::new(identity.clone(), options.tls.clone(), authenticators.clone())?;
     let (authority, authority_receiver) = watch::channel(Arc::from(loaded.authority.as_str()));
     keep_certificates(identity, &certificates, authority);
 
@@ -167,7 +165,10 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         plugins: stores.encryption().and_then(Encryption::health_check),
         is_reloaded: options.storage.encryption.automatic_reload,
     };
-    let checks = Arc::new(health::checks(&registry, &hooks, &lifecycle, shared.breakers.clone(), encrypted)?);
+    let live_until = begin + options.livez_grace;
+    let breakers = shared.breakers.clone();
+    let checks = health::checks(&registry, &hooks, &lifecycle, breakers, encrypted, live_until)?;
+    let checks = Arc::new(checks);
     keep_store(options, &registry);
     keep_services(&registry, services, services_before);
     let values = Arc::new(SystemValues {
@@ -195,7 +196,8 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     // Requests, until a signal.
     let authorizer = registry.config().authorizer.clone();
     let api = Api::new(registry.clone(), lifecycle.clone(), api_config(options), backends);
-    let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), Arc::new(build()));
+    let (version, layers) = (Arc::new(version(options)), options.layers(&lifecycle).map_err(Error::Flag)?);
+    let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), version, layers);
     announce_when_ready(options.log_format, checks, certificates, begin);
     let outcome = server.run(tls, handler).await;
 
@@ -214,8 +216,9 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
 /// Opens the socket.
 fn listen(options: &ServerOptions, lifecycle: &Lifecycle) -> Result<Server, Error> {
     let address = SocketAddr::new(options.bind_address, options.secure_port);
-    let server = Server::listen(address, limits(options), lifecycle.clone())?;
-    Ok(server.with_shutdown_delay(options.shutdown_delay))
+    let server = Server::listen(address, options.port_use, limits(options), lifecycle.clone())?;
+    let server = server.with_shutdown_delay(options.shutdown_delay);
+    Ok(if options.sends_retry_after { server.refusing_first() } else { server })
 }
 
 /// By what addresses others know the server.
@@ -259,6 +262,7 @@ fn certificates(
     options: &ServerOptions,
     stores: &Stores,
     data_dir: &DataDir,
+    given: GivenFiles,
     bound: SocketAddr,
 ) -> Certificates {
     let further = FurtherNames {
@@ -266,7 +270,7 @@ fn certificates(
         advertised: options.advertise_address,
         host: options.external_hostname.clone(),
     };
-    Certificates::new(data_dir, stores.pki(data_dir), given_files(options), bound, further)
+    Certificates::new(data_dir, stores.pki(data_dir), given, bound, further)
 }
 
 /// What the servers on one etcd share beside objects. None of it where the store is this process's own.
@@ -450,6 +454,7 @@ fn registry(
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
         unsafe_delete: options.gates.unsafe_delete,
+        garbage_collection: options.garbage_collection,
         privileged: options.privileged,
         binding_labels: options.gates.admission.pod_topology_labels,
         authenticators,
@@ -469,6 +474,7 @@ fn api_config(options: &ServerOptions) -> api::ApiConfig {
         shortest_watch: options.shortest_watch,
         cbor: options.gates.cbor,
         compression: options.gates.compression,
+        stream_bytes_per_second: options.stream_bytes_per_second,
     }
 }
 
@@ -498,11 +504,6 @@ fn advertised(bound: IpAddr) -> IpAddr {
     let own = pki::Names::of_this_host(bound).addresses;
     let usable = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified() && address.is_ipv4();
     own.into_iter().find(usable).unwrap_or(bound)
-}
-
-fn given_files(options: &ServerOptions) -> Option<Files> {
-    let (certificate, key) = options.tls_cert_file.clone().zip(options.tls_private_key_file.clone())?;
-    Some(Files { certificate, key })
 }
 
 /// The limits of the server, with no more connections than file descriptors.

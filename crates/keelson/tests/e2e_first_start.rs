@@ -190,7 +190,7 @@ fn help_and_version_go_to_standard_output() {
     );
     let version = keelson(&["--version"]);
     assert!(version.status.success());
-    assert!(String::from_utf8(version.stdout).unwrap().contains("Kubernetes API v1.33.7"));
+    assert!(String::from_utf8(version.stdout).unwrap().starts_with("Kubernetes v1.33.7 by Keelson "));
 }
 
 #[test]

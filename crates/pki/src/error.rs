@@ -28,6 +28,12 @@ pub enum Error {
         /// The file that is missing.
         absent: PathBuf,
     },
+    /// One of the two files of a serving certificate is missing.
+    #[error("error reading {}, certificate and key must be supplied as a pair", .path.display())]
+    NoPair {
+        /// The file that is missing or cannot be read.
+        path: PathBuf,
+    },
     /// The authority of a folder that was used is missing.
     #[error(
         "the data directory was used before, but {} and its key are missing or empty: put both back; or run \

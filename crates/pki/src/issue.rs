@@ -23,8 +23,8 @@ const MARGIN: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a certificate is for.
 pub(super) enum Purpose<'a> {
-    /// The server's side of TLS, under these names.
-    Serving(&'a Names),
+    /// The server's side of TLS: the common name, and the names that clients verify.
+    Serving { name: &'a str, names: &'a Names },
     /// A client's side of TLS.
     Client { user: &'a str, group: &'a str },
 }
@@ -40,10 +40,14 @@ pub(super) struct Authority {
 impl Authority {
     /// Makes a new authority.
     pub(super) fn make(now: SystemTime) -> Result<Self, rcgen::Error> {
+        Self::make_with(&format!("keelson-ca@{}", seconds(now)), Self::validity_from(now))
+    }
+
+    /// Makes a new authority with a name and a validity.
+    pub(super) fn make_with(name: &str, validity: Validity) -> Result<Self, rcgen::Error> {
         let key = KeyPair::generate()?;
-        let validity = Self::validity_from(now);
         let mut params = params(validity);
-        params.distinguished_name.push(DnType::CommonName, format!("keelson-ca@{}", seconds(now)));
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages =
             vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -120,8 +124,8 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         match purpose {
-            Purpose::Serving(names) => {
-                params.distinguished_name.push(DnType::CommonName, "keelson");
+            Purpose::Serving { name, names } => {
+                params.distinguished_name.push(DnType::CommonName, *name);
                 params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
                 for name in &names.dns {
                     params.subject_alt_names.push(SanType::DnsName(name.as_str().try_into()?));
@@ -174,7 +178,7 @@ impl Leaf<'_> {
         }
         check_life(Validity::of(&leaf), authority, now)?;
         match purpose {
-            Purpose::Serving(names) if names_of(&leaf) != **names => {
+            Purpose::Serving { names, .. } if names_of(&leaf) != **names => {
                 Err("the names of the host have changed".into())
             }
             Purpose::Client { user, group } if !is_subject(&leaf, user, group) => {

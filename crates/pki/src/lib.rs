@@ -29,6 +29,7 @@ mod issue;
 mod kubeconfig;
 mod names;
 mod renew;
+mod self_signed;
 mod signer;
 mod template;
 mod validity;
@@ -40,12 +41,13 @@ use auth::jwt::SigningKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-pub use bundle::{certificates, combine};
+pub use bundle::{certificates, combine, serving_names};
 pub use client::Client;
 pub use error::Error;
 pub use kubeconfig::{Cluster, Kubeconfig};
 pub use names::Names;
 pub use renew::{KeyRenewal, Renewal, RenewalKey};
+pub use self_signed::ensure_self_signed;
 pub use signer::{Order, Signer};
 pub use validity::{NotValid, Validity};
 
@@ -158,7 +160,8 @@ impl Pki {
         let authority = self.authority(now, &mut changes)?;
         // Before the first leaf, which marks the folder as used.
         file::write_durably(&self.directory, &std::mem::take(&mut changes.files))?;
-        let serving = self.leaf(SERVING, &authority, &Purpose::Serving(names), now, &mut changes)?;
+        let serving =
+            self.leaf(SERVING, &authority, &Purpose::Serving { name: "keelson", names }, now, &mut changes)?;
         let admin = self.leaf(
             ADMIN,
             &authority,

@@ -24,7 +24,7 @@ use crate::convert::{map, map_mut};
 use crate::find::{Found, Old};
 use crate::object_meta::{self, FOREGROUND, ORPHAN};
 use crate::prepare::with_context;
-use crate::{Answer, Content, DeleteOptions, Registry, Target, WriteRequest};
+use crate::{Answer, Content, DeleteOptions, GarbageCollection, Registry, Target, WriteRequest};
 use admission::{Admitted, Operation};
 use cache::Entry;
 use kinds::{Deleted, Dependents, ResourceType};
@@ -155,7 +155,8 @@ impl Registry {
                 target.stored()?.check_conversion(std::slice::from_ref(&old.entry)).await?;
             }
             check_preconditions(target.served, &old.entry, options)?;
-            let Some(step) = step(&named, old.object.clone(), options)? else {
+            let garbage = self.config().garbage_collection;
+            let Some(step) = step(&named, old.object.clone(), options, garbage)? else {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
             };
             let attempt = match admitted.take() {
@@ -324,7 +325,12 @@ pub(crate) fn check_preconditions(
 }
 
 /// Decides what a delete does to an object. `None` if the object is already marked, and nothing changes.
-fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Result<Option<Step>, Status> {
+fn step(
+    target: &Target<'_>,
+    mut object: Value,
+    options: &DeleteOptions,
+    garbage: GarbageCollection,
+) -> Result<Option<Step>, Status> {
     let kind = &*target.served.resource_type;
     let object_map = map_mut(&mut object)?;
     if kind.strategy.deletes_in_two_phases() {
@@ -346,8 +352,10 @@ fn step(target: &Target<'_>, mut object: Value, options: &DeleteOptions) -> Resu
         Graceful::Pending => return Ok(None),
         graceful => graceful,
     };
-    let finalizers = wanted_finalizers(kind, object_map, options);
-    set_finalizers(object_map, &finalizers);
+    if garbage == GarbageCollection::On {
+        let finalizers = wanted_finalizers(kind, object_map, options);
+        set_finalizers(object_map, &finalizers);
+    }
     let waits = !object_meta::finalizers(object_map).is_empty();
     Ok(Some(match graceful {
         Graceful::Marked(_) if waits => Step::Mark(object),

@@ -69,7 +69,7 @@ pub use merge::managed::Force;
 pub use merge::{FieldValidation, Patch};
 pub use options::{DeleteOptions, Forced, Gate, ListOptions, Pairs, WriteKind, WriteOptions};
 pub use plugin_writer::PluginWriter;
-pub use registry::{Config, CustomKind, CustomVersion, Error, Registry, Selection, specs};
+pub use registry::{Config, CustomKind, CustomVersion, Error, GarbageCollection, Registry, Selection, specs};
 pub use stored::{ReadableVersion, Stored, StoredVersions};
 pub use target::Target;
 pub use token_request::TokenIssuing;

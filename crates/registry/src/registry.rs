@@ -26,6 +26,16 @@ pub struct Registry {
     config: Config,
 }
 
+/// Whether objects are deleted with their dependents (`--enable-garbage-collector`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum GarbageCollection {
+    /// A garbage collector deletes or orphans dependents, by the finalizers of their owners.
+    #[default]
+    On,
+    /// Nobody does: propagation policies have no effect.
+    Off,
+}
+
 /// The configuration of a registry.
 pub struct Config {
     /// Which versions of built-in kinds are served.
@@ -34,6 +44,8 @@ pub struct Config {
     pub watch_list: bool,
     /// Whether objects that cannot be read can be deleted: the gate AllowUnsafeMalformedObjectDeletion.
     pub unsafe_delete: bool,
+    /// Whether there is a garbage collector: without one, no finalizers for it are set.
+    pub garbage_collection: GarbageCollection,
     /// Whether a pod gets the labels of its binding: the gate PodTopologyLabelsAdmission.
     pub binding_labels: bool,
     /// Whether containers may be privileged.
@@ -64,6 +76,7 @@ impl Config {
             selection: Selection::default(),
             watch_list: false,
             unsafe_delete: false,
+            garbage_collection: GarbageCollection::default(),
             binding_labels: false,
             privileged: Privileged::default(),
             authenticators: Arc::default(),

@@ -21,6 +21,7 @@ mod routes;
 mod testing;
 mod watch_body;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub struct ApiConfig {
     pub cbor: bool,
     /// Whether large responses are compressed for clients that accept gzip.
     pub compression: bool,
+    /// How many bytes per second a command or a forwarded port may carry in each direction.
+    pub stream_bytes_per_second: Option<NonZeroU64>,
 }
 
 impl Api {

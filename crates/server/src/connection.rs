@@ -8,12 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::DATE;
+use http::HeaderMap;
+use http::header::{CONNECTION, DATE};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1 as hyper1, http2 as hyper2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -29,6 +29,7 @@ use crate::poll_when_woken::PollWhenWoken;
 use crate::request::RequestContext;
 use crate::sending::{StreamExecutor, Tracked};
 use crate::takeover::{Takeover, TakeoverSlot};
+use crate::tls::Acceptor;
 use crate::unsent::Unsent;
 use crate::{Error, Lifecycle, Limits, Peer, Phase, Request, RequestBody, date, http1};
 
@@ -38,7 +39,7 @@ const IDLE_SHUTDOWN: Duration = Duration::from_secs(5);
 /// The state that all connections of a server share.
 pub(crate) struct Shared<H> {
     pub(crate) handler: H,
-    pub(crate) tls: Arc<ServerConfig>,
+    pub(crate) tls: Arc<Acceptor>,
     pub(crate) limits: Limits,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) unsent: Arc<Unsent>,
@@ -56,9 +57,9 @@ pub(crate) async fn serve<H: Handler>(
         log::debug!(peer:% = address, error:% = error; "a connection could not be set up");
         return;
     }
+    let tls = shared.tls.config(socket.local_addr().ok().map(|local| local.ip()));
     let socket = Metered::new(socket, Arc::clone(&link));
-    let handshake =
-        timeout(shared.limits.handshake, TlsAcceptor::from(Arc::clone(&shared.tls)).accept(socket));
+    let handshake = timeout(shared.limits.handshake, TlsAcceptor::from(tls).accept(socket));
     let stream = tokio::select! {
         () = shared.lifecycle.reached(Phase::Draining) => return,
         outcome = handshake => match outcome {
@@ -112,6 +113,7 @@ async fn serve_http<H: Handler>(
             let in_flight = link.begin();
             let request = Request::new(request, Arc::clone(&peer));
             let shared = Arc::clone(&shared);
+            let link = http2.then(|| Arc::clone(&link));
             async move {
                 let RequestContext { received, error_format, .. } = request.context;
                 let outcome = match http1::check(&request.head) {
@@ -125,6 +127,9 @@ async fn serve_http<H: Handler>(
                 };
                 let mut response = outcome.unwrap_or_else(|error| error.into_response(error_format));
                 response.headers_mut().entry(DATE).or_insert_with(date::now);
+                if let Some(link) = link.filter(|_| takes_leave(response.headers_mut())) {
+                    link.retire();
+                }
                 if let Some(takeover) = response.extensions_mut().remove::<Takeover>() {
                     slot.put(upgrade, takeover);
                 }
@@ -161,6 +166,15 @@ async fn serve_http<H: Handler>(
             }
         }
     }
+}
+
+/// Whether an HTTP/2 response asks for the end of its connection. HTTP/2 has no header for it.
+fn takes_leave(headers: &mut HeaderMap) -> bool {
+    let is_last = headers.get(CONNECTION).is_some_and(|value| value == "close");
+    if is_last {
+        headers.remove(CONNECTION);
+    }
+    is_last
 }
 
 fn http1_builder(limits: &Limits) -> hyper1::Builder {
@@ -239,12 +253,14 @@ async fn drive<C: HttpConnection + Unpin>(
     enum Event {
         Ended(hyper::Result<()>),
         Draining,
+        Retired,
         Timeout(Timeout),
     }
     let event = {
         let mut rare = PollWhenWoken::new(async {
             tokio::select! {
                 () = lifecycle.reached(Phase::Draining) => Event::Draining,
+                () = link.retired() => Event::Retired,
                 what = timed_out(link, limits) => Event::Timeout(what),
             }
         });
@@ -259,6 +275,14 @@ async fn drive<C: HttpConnection + Unpin>(
         Event::Draining => {
             Pin::new(&mut *connection).finish();
             (&mut connection).await
+        }
+        // HTTP/2 sends GOAWAY: the peer opens another connection for its next requests.
+        Event::Retired => {
+            Pin::new(&mut *connection).finish();
+            tokio::select! {
+                outcome = &mut connection => outcome,
+                _ = timed_out(link, limits) => return,
+            }
         }
         Event::Timeout(Timeout::FirstRequest) => {
             log::debug!(peer:% = address; "a connection was closed: no request came in time");

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -242,6 +243,8 @@ pub(crate) struct Link {
     idle_since: Stamp,
     sending: Mutex<Vec<Arc<Sending>>>,
     task: OnceLock<AbortHandle>,
+    /// The connection takes no further requests.
+    retirement: Notify,
 }
 
 impl Link {
@@ -260,7 +263,18 @@ impl Link {
             idle_since,
             sending: Mutex::default(),
             task: OnceLock::new(),
+            retirement: Notify::new(),
         }
+    }
+
+    /// Has the connection end after its requests in flight.
+    pub(crate) fn retire(&self) {
+        self.retirement.notify_one();
+    }
+
+    /// Waits until the connection has to end after its requests in flight.
+    pub(crate) async fn retired(&self) {
+        self.retirement.notified().await;
     }
 
     /// The task that serves the connection.

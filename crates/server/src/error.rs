@@ -38,6 +38,9 @@ pub enum Error {
     /// The caller has to come again later: the plain-text 429 of the reference.
     #[error("Too many requests, please try again later.")]
     TooManyRequests,
+    /// The server stops: the plain-text 429 of the reference, after which the connection ends.
+    #[error("The apiserver is shutting down, please try again later.")]
+    ShuttingDown,
     /// Health checks failed: a plain-text 500 with their names.
     #[error("{0}")]
     Unhealthy(String),
@@ -124,6 +127,12 @@ impl Error {
                 let text = "Too many requests, please try again later.\n";
                 let mut response = plain_text(StatusCode::TOO_MANY_REQUESTS, text);
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                response
+            }
+            Self::ShuttingDown => {
+                let mut response = plain_text(StatusCode::TOO_MANY_REQUESTS, format!("{self}\n"));
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 response
             }
             Self::Panicked => plain_text(

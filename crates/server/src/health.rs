@@ -10,7 +10,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -57,6 +57,8 @@ pub struct Check {
     name: Cow<'static, str>,
     endpoints: &'static [Endpoint],
     probe: Box<Probe>,
+    /// Until when the check passes for `/livez` whatever its outcome.
+    live_until: Option<Instant>,
 }
 
 impl Check {
@@ -69,7 +71,13 @@ impl Check {
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
-        Self { name: name.into(), endpoints, probe: Box::new(move || Box::pin(probe())) }
+        let probe: Box<Probe> = Box::new(move || Box::pin(probe()));
+        Self { name: name.into(), endpoints, probe, live_until: None }
+    }
+
+    /// Passes for `/livez` until then: a start that takes long is no reason for a restart.
+    pub fn live_until(self, until: Instant) -> Self {
+        Self { live_until: Some(until), ..self }
     }
 
     /// The check that always passes.
@@ -85,7 +93,10 @@ impl Check {
         })
     }
 
-    async fn run(&self) -> Result<(), String> {
+    async fn run(&self, endpoint: Endpoint) -> Result<(), String> {
+        if endpoint == Endpoint::Live && self.live_until.is_some_and(|until| Instant::now() <= until) {
+            return Ok(());
+        }
         match tokio::time::timeout(CHECK_TIMEOUT, (self.probe)()).await {
             Ok(outcome) => outcome,
             Err(_) => Err(format!("no answer within {} s", CHECK_TIMEOUT.as_secs())),
@@ -137,8 +148,8 @@ pub(crate) enum Audience {
 pub(crate) enum HealthRequest<'a> {
     /// All checks of an endpoint.
     Summary(Endpoint),
-    /// One check.
-    Single(&'a Check),
+    /// One check of an endpoint.
+    Single(Endpoint, &'a Check),
 }
 
 impl Checks {
@@ -164,7 +175,7 @@ impl Checks {
     /// Whether all checks of `endpoint` pass now.
     pub async fn pass(&self, endpoint: Endpoint) -> bool {
         for check in self.of(endpoint) {
-            if check.run().await.is_err() {
+            if check.run(endpoint).await.is_err() {
                 return false;
             }
         }
@@ -180,7 +191,8 @@ impl Checks {
             return Some(HealthRequest::Summary(endpoint));
         }
         let name = rest.strip_prefix('/')?;
-        self.of(endpoint).find(|check| check.name == name).map(HealthRequest::Single)
+        let check = self.of(endpoint).find(|check| check.name == name);
+        check.map(|check| HealthRequest::Single(endpoint, check))
     }
 
     pub(crate) async fn answer(
@@ -191,7 +203,7 @@ impl Checks {
     ) -> Result<Response, Error> {
         match request {
             HealthRequest::Summary(endpoint) => self.summary(endpoint, query, audience).await,
-            HealthRequest::Single(check) => single(check).await,
+            HealthRequest::Single(endpoint, check) => single(endpoint, check).await,
         }
     }
 
@@ -213,7 +225,7 @@ impl Checks {
             let outcome = if excluded.remove(name.as_ref()) {
                 "excluded: ok"
             } else {
-                match check.run().await {
+                match check.run(endpoint).await {
                     Ok(()) => "ok",
                     Err(reason) => {
                         failed = true;
@@ -253,8 +265,8 @@ impl Checks {
     }
 }
 
-async fn single(check: &Check) -> Result<Response, Error> {
-    match check.run().await {
+async fn single(endpoint: Endpoint, check: &Check) -> Result<Response, Error> {
+    match check.run(endpoint).await {
         Ok(()) => {
             let mut response = Response::new(Body::from("ok"));
             response

@@ -1,5 +1,8 @@
 //! The layers around the API; [`crate::stack`] has their order and the reasons for it.
 
+mod browsers;
+mod leaving;
+
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -7,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use auth::{Attributes, Authenticated, Authenticators, Authorizer, Credentials, ImpersonationError};
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderName};
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, HeaderName};
 use http::{HeaderValue, Method};
 use http_body::Body as _;
 
@@ -16,6 +19,9 @@ use crate::health::{Audience, Checks};
 use crate::request_info::non_resource_verb;
 use crate::version::Info;
 use crate::{Body, Error, Request, Response, Status};
+
+pub use browsers::{Cors, TransportSecurity};
+pub use leaving::{Goaway, RetryAfter};
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
@@ -83,13 +89,24 @@ impl Layer for HeadHasNoBody {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoCacheControl;
 
-/// Sets `Cache-Control` so that nothing is cached, unless the handler has set it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CacheControl;
+/// Sets `Cache-Control` so that nothing is cached, unless the handler has set it, and the headers that flags
+/// ask for.
+#[derive(Debug, Clone)]
+pub(crate) struct ResponseHeaders {
+    pub(crate) transport_security: Option<TransportSecurity>,
+    pub(crate) goaway: Option<Goaway>,
+}
 
-impl Layer for CacheControl {
+impl Layer for ResponseHeaders {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
+        let is_last = self.goaway.is_some_and(|goaway| goaway.is_due(&request));
         let mut response = next.handle(request).await?;
+        if is_last {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Some(security) = &self.transport_security {
+            security.set(response.headers_mut());
+        }
         if response.extensions().get::<NoCacheControl>().is_none() {
             response
                 .headers_mut()

@@ -49,14 +49,14 @@ pub mod version;
 pub use body::Body;
 pub use error::Error;
 pub use handler::{Handler, Layer, Stacked};
-pub use layers::Unserved;
+pub use layers::{Cors, Goaway, RetryAfter, TransportSecurity, Unserved};
 pub use lifecycle::{Lifecycle, Phase};
 pub use limits::Limits;
 pub use query::Query;
 pub use request::{Peer, Request, RequestBody};
 pub use schema::status::{Cause, Details, Reason, Status};
-pub use serve::{Outcome, Server, StartError};
-pub use stack::stack;
+pub use serve::{Outcome, PortUse, Server, StartError};
+pub use stack::{OptionalLayers, stack};
 
 /// The response of a handler.
 pub type Response = http::Response<Body>;

@@ -2,7 +2,8 @@
 //!
 //! 1. No error of a connection, or of accepting one, ends the loop.
 //! 2. A stop goes through the phases of [`Phase`]: after the first request to stop, everything is still
-//!    served for the configured delay; then the listening socket is closed and connections finish their
+//!    served for the configured delay; then, if so configured, new requests are answered with 429 until those
+//!    in flight are answered; then the listening socket is closed and connections finish their
 //!    requests, for at most [`Limits::drain`]; the remaining connections are closed. A second request to stop
 //!    closes them at once.
 
@@ -11,7 +12,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
@@ -19,6 +19,7 @@ use tokio::time::MissedTickBehavior;
 use crate::connection::{self, Shared};
 use crate::connections::Connections;
 use crate::handler::Handler;
+use crate::tls::Acceptor;
 use crate::unsent::Unsent;
 use crate::{Lifecycle, Limits, Phase};
 
@@ -63,6 +64,17 @@ pub struct Server {
     limits: Limits,
     lifecycle: Lifecycle,
     shutdown_delay: Duration,
+    refuses_first: bool,
+}
+
+/// Whether other processes may listen on the same address and port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PortUse {
+    /// No.
+    #[default]
+    Exclusive,
+    /// Yes, if they permit it too (`SO_REUSEPORT`): the system spreads connections among them.
+    Shared,
 }
 
 /// The outcome of serving.
@@ -74,10 +86,22 @@ pub struct Outcome {
 
 impl Server {
     /// Listens on `address`. Connections wait until [`Server::run`] takes them.
-    pub fn listen(address: SocketAddr, limits: Limits, lifecycle: Lifecycle) -> Result<Self, StartError> {
-        let listener = listener(address).map_err(|cause| StartError::Listen { address, cause })?;
+    pub fn listen(
+        address: SocketAddr,
+        port_use: PortUse,
+        limits: Limits,
+        lifecycle: Lifecycle,
+    ) -> Result<Self, StartError> {
+        let listener = listener(address, port_use).map_err(|cause| StartError::Listen { address, cause })?;
         let address = listener.local_addr().map_err(|cause| StartError::Listen { address, cause })?;
-        Ok(Self { listener, address, limits, lifecycle, shutdown_delay: Duration::ZERO })
+        let shutdown_delay = Duration::ZERO;
+        Ok(Self { listener, address, limits, lifecycle, shutdown_delay, refuses_first: false })
+    }
+
+    /// Answers new requests with 429 after the delay, until those in flight are answered.
+    pub fn refusing_first(mut self) -> Self {
+        self.refuses_first = true;
+        self
     }
 
     /// Keeps serving for `delay` after the first request to stop, with readiness failing.
@@ -92,9 +116,10 @@ impl Server {
     }
 
     /// Serves until it has stopped.
-    pub async fn run<H: Handler>(self, tls: Arc<ServerConfig>, handler: H) -> Outcome {
-        let Self { listener, limits, lifecycle, shutdown_delay, .. } = self;
-        let drain = limits.drain;
+    pub async fn run<H: Handler>(self, tls: Arc<Acceptor>, handler: H) -> Outcome {
+        let Self { listener, limits, lifecycle, shutdown_delay, refuses_first, .. } = self;
+        let drain = limits.drain.max(lifecycle.watch_grace());
+        let answered = limits.request;
         let open = Arc::new(Connections::new(&limits));
         let mut sweeps = tokio::time::interval(Connections::sweep_interval(&limits));
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -116,6 +141,17 @@ impl Server {
             tokio::select! {
                 () = tokio::time::sleep(shutdown_delay) => {}
                 () = lifecycle.reached(Phase::Stopping) => {}
+            }
+            if refuses_first {
+                lifecycle.advance(Phase::Refusing);
+                log::info!("requests are answered with 429 until those that came before are answered");
+                let watches = tokio::time::timeout(lifecycle.watch_grace(), lifecycle.watches.ended());
+                let finished = async { tokio::join!(lifecycle.requests.ended(), watches) };
+                tokio::select! {
+                    _ = finished => {}
+                    () = tokio::time::sleep(answered) => {}
+                    () = lifecycle.reached(Phase::Stopping) => {}
+                }
             }
             lifecycle.advance(Phase::Draining);
         });
@@ -154,9 +190,10 @@ impl Server {
     }
 }
 
-fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+fn listener(address: SocketAddr, port_use: PortUse) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
+    socket.set_reuseport(port_use == PortUse::Shared)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }

@@ -1,12 +1,18 @@
 //! TLS of the server: its certificate, versions, protocols, and client certificates.
 //!
 //! A client certificate is requested and never required; TLS verifies only that the peer owns its key. The
-//! crate `auth` verifies the certificate itself.
+//! crate `auth` verifies the certificate itself. The request names the authorities that it trusts, as they
+//! are at the time of the handshake: clients with several certificates choose by them.
 
+mod named;
+mod suites;
+
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use auth::Authenticators;
 use pki::Pair;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
@@ -17,11 +23,14 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::{
-    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
-    SupportedProtocolVersion, version,
+    DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme, SupportedProtocolVersion,
+    version,
 };
 
 use crate::clock;
+use named::ByName;
+
+pub use named::{NamedFiles, NamedPair};
 
 /// Why a certificate cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -69,77 +78,90 @@ pub enum Protocols {
 }
 
 /// The TLS configuration of the server.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsConfig {
     /// The oldest version of TLS.
     pub oldest: Oldest,
     /// The versions of HTTP.
     pub protocols: Protocols,
-    /// Certificates in PEM whose subjects the server sends, so that clients can choose a certificate.
-    pub client_authorities: String,
+    /// The names of the cipher suites of TLS 1.2; empty for all of them.
+    pub suites: Vec<String>,
 }
 
-/// The serving certificate; it can be replaced while the server runs.
+/// The certificates of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serving {
+    /// The certificate for every name that has no other one.
+    pub pair: Pair,
+    /// The certificates for some names.
+    pub named: Vec<NamedPair>,
+}
+
+impl From<Pair> for Serving {
+    fn from(pair: Pair) -> Self {
+        Self { pair, named: Vec::new() }
+    }
+}
+
+/// The serving certificates; they can be replaced while the server runs.
 #[derive(Debug)]
 pub struct Identity {
     provider: Arc<CryptoProvider>,
-    current: RwLock<CurrentCertificate>,
+    current: RwLock<CurrentCertificates>,
 }
 
 #[derive(Debug)]
-struct CurrentCertificate {
-    pair: Pair,
+struct CurrentCertificates {
+    serving: Serving,
     key: Arc<CertifiedKey>,
+    by_name: ByName,
 }
 
 impl Identity {
-    /// Serves with `pair`.
-    pub fn new(pair: Pair) -> Result<Arc<Self>, Error> {
+    /// Serves with these certificates.
+    pub fn new(serving: impl Into<Serving>) -> Result<Arc<Self>, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let current = CurrentCertificate::new(pair, &provider)?;
+        let current = CurrentCertificates::new(serving.into(), &provider)?;
         Ok(Arc::new(Self { provider, current: RwLock::new(current) }))
     }
 
-    /// Serves new connections with `pair`. Returns whether it differs from the current one; after an error
-    /// the current one stays.
-    pub fn replace(&self, pair: Pair) -> Result<bool, Error> {
-        if self.current.read().unwrap_or_else(PoisonError::into_inner).pair == pair {
+    /// Serves new connections with these certificates. Returns whether they differ from the current ones;
+    /// after an error the current ones stay.
+    pub fn replace(&self, serving: impl Into<Serving>) -> Result<bool, Error> {
+        let serving = serving.into();
+        if self.current.read().unwrap_or_else(PoisonError::into_inner).serving == serving {
             return Ok(false);
         }
-        let current = CurrentCertificate::new(pair, &self.provider)?;
+        let current = CurrentCertificates::new(serving, &self.provider)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
         Ok(true)
     }
 
-    /// The configuration of rustls to serve with this identity.
-    pub fn server_config(self: &Arc<Self>, tls: &TlsConfig) -> Result<Arc<ServerConfig>, Error> {
-        let versions: &[&SupportedProtocolVersion] = match tls.oldest {
-            Oldest::Tls12 => &[&version::TLS13, &version::TLS12],
-            Oldest::Tls13 => &[&version::TLS13],
+    /// The certificate for a client that sent this name, or none and connected to this address.
+    fn certificate(&self, name: Option<&str>, address: Option<IpAddr>) -> Arc<CertifiedKey> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let named = match (name, address) {
+            (Some(name), _) => current.by_name.find(name),
+            (None, Some(address)) => current.by_name.of_address(&address.to_canonical().to_string()),
+            (None, None) => None,
         };
-        let verifier = AskOnly {
-            provider: Arc::clone(&self.provider),
-            hints: subjects(tls.client_authorities.as_bytes())?,
-        };
-        let mut config = ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(Clock))
-            .with_protocol_versions(versions)
-            .map_err(Error::Setup)?
-            .with_client_cert_verifier(Arc::new(verifier))
-            .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
-        config.alpn_protocols = match tls.protocols {
-            Protocols::Both => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-            Protocols::Http1 => vec![b"http/1.1".to_vec()],
-        };
-        Ok(Arc::new(config))
+        Arc::clone(named.unwrap_or(&current.key))
     }
 
-    /// Replaces the pair by that of `source`, at an interval and when the clock was set. Errors are logged;
-    /// the current pair stays.
+    /// Whether clients that send no name get another certificate at this address.
+    fn is_named(&self, address: IpAddr) -> bool {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.by_name.of_address(&address.to_canonical().to_string()).is_some()
+    }
+
+    /// Replaces the certificates by those of `source`, at an interval and when the clock was set. Errors are
+    /// logged; the current certificates stay.
     ///
     /// Runs until it is dropped.
-    pub async fn keep_fresh<F, E>(self: Arc<Self>, every: Duration, source: F)
+    pub async fn keep_fresh<F, S, E>(self: Arc<Self>, every: Duration, source: F)
     where
-        F: Fn() -> Result<Pair, E> + Send + Sync + 'static,
+        F: Fn() -> Result<S, E> + Send + Sync + 'static,
+        S: Into<Serving> + Send + 'static,
         E: std::fmt::Display + Send + 'static,
     {
         let source = Arc::new(source);
@@ -147,7 +169,7 @@ impl Identity {
             clock::sleep_until_set(every).await;
             let source = Arc::clone(&source);
             let outcome = match tokio::task::spawn_blocking(move || source()).await {
-                Ok(Ok(pair)) => self.replace(pair).map_err(|error| error.to_string()),
+                Ok(Ok(serving)) => self.replace(serving).map_err(|error| error.to_string()),
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
@@ -172,28 +194,131 @@ impl TimeProvider for Clock {
     }
 }
 
-impl CurrentCertificate {
-    fn new(pair: Pair, provider: &CryptoProvider) -> Result<Self, Error> {
-        let chain = CertificateDer::pem_slice_iter(pair.certificate.as_bytes())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(Error::Certificate)?;
-        if chain.is_empty() {
-            return Err(Error::Certificate(rustls::pki_types::pem::Error::NoItemsFound));
-        }
-        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(Error::Key)?;
-        let key = CertifiedKey::from_der(chain, key, provider).map_err(Error::Pair)?;
-        Ok(Self { pair, key: Arc::new(key) })
+impl CurrentCertificates {
+    fn new(serving: Serving, provider: &CryptoProvider) -> Result<Self, Error> {
+        let key = Arc::new(certified(&serving.pair, provider)?);
+        let by_name = ByName::new(&serving.named, provider)?;
+        Ok(Self { serving, key, by_name })
     }
 }
 
-impl ResolvesServerCert for Identity {
-    fn resolve(&self, _client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).key))
+/// A pair as rustls uses it.
+fn certified(pair: &Pair, provider: &CryptoProvider) -> Result<CertifiedKey, Error> {
+    let chain = pki::certificates(&pair.certificate).map_err(Error::Certificate)?;
+    if chain.is_empty() {
+        return Err(Error::Certificate(rustls::pki_types::pem::Error::NoItemsFound));
+    }
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(Error::Key)?;
+    CertifiedKey::from_der(chain, key, provider).map_err(Error::Pair)
+}
+
+/// Chooses the certificate of a handshake.
+#[derive(Debug)]
+struct Chooser {
+    identity: Arc<Identity>,
+    /// The address that the client connected to, if it matters.
+    address: Option<IpAddr>,
+}
+
+impl ResolvesServerCert for Chooser {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.identity.certificate(hello.server_name(), self.address))
+    }
+}
+
+/// Makes the configuration of rustls for each connection: with the certificates of the server and the
+/// authorities of clients as they are then.
+#[derive(Debug)]
+pub struct Acceptor {
+    identity: Arc<Identity>,
+    tls: TlsConfig,
+    authenticators: Arc<Authenticators>,
+    current: RwLock<CurrentConfig>,
+}
+
+/// The configuration for some authorities of client certificates.
+#[derive(Debug)]
+struct CurrentConfig {
+    generations: [u64; 2],
+    config: Arc<ServerConfig>,
+}
+
+impl Acceptor {
+    /// Serves with `identity`, and names the authorities of `authenticators` to clients.
+    pub fn new(
+        identity: Arc<Identity>,
+        tls: TlsConfig,
+        authenticators: Arc<Authenticators>,
+    ) -> Result<Arc<Self>, Error> {
+        let current = CurrentConfig::new(&identity, &tls, &authenticators)?;
+        Ok(Arc::new(Self { identity, tls, authenticators, current: RwLock::new(current) }))
+    }
+
+    /// The configuration for a connection to this address of the server.
+    pub(crate) fn config(&self, address: Option<IpAddr>) -> Arc<ServerConfig> {
+        let config = self.of_authorities();
+        match address.filter(|address| self.identity.is_named(*address)) {
+            None => config,
+            Some(address) => {
+                let mut config = (*config).clone();
+                let identity = Arc::clone(&self.identity);
+                config.cert_resolver = Arc::new(Chooser { identity, address: Some(address) });
+                Arc::new(config)
+            }
+        }
+    }
+
+    fn of_authorities(&self) -> Arc<ServerConfig> {
+        let generations = self.authenticators.authority_generations();
+        {
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            if current.generations == generations {
+                return Arc::clone(&current.config);
+            }
+        }
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        match CurrentConfig::new(&self.identity, &self.tls, &self.authenticators) {
+            Ok(new) => *current = new,
+            Err(error) => {
+                log::error!(error:%; "TLS does not name the new authorities of client certificates")
+            }
+        }
+        Arc::clone(&current.config)
+    }
+}
+
+impl CurrentConfig {
+    fn new(
+        identity: &Arc<Identity>,
+        tls: &TlsConfig,
+        authenticators: &Authenticators,
+    ) -> Result<Self, Error> {
+        // Read first: authorities that change meanwhile have another number.
+        let generations = authenticators.authority_generations();
+        let versions: &[&SupportedProtocolVersion] = match tls.oldest {
+            Oldest::Tls12 => &[&version::TLS13, &version::TLS12],
+            Oldest::Tls13 => &[&version::TLS13],
+        };
+        let mut provider = (*identity.provider).clone();
+        tls.choose(&mut provider.cipher_suites);
+        let provider = Arc::new(provider);
+        let hints = authenticators.authority_subjects();
+        let verifier = AskOnly { provider: Arc::clone(&provider), hints };
+        let mut config = ServerConfig::builder_with_details(provider, Arc::new(Clock))
+            .with_protocol_versions(versions)
+            .map_err(Error::Setup)?
+            .with_client_cert_verifier(Arc::new(verifier))
+            .with_cert_resolver(Arc::new(Chooser { identity: Arc::clone(identity), address: None }));
+        config.alpn_protocols = match tls.protocols {
+            Protocols::Both => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            Protocols::Http1 => vec![b"http/1.1".to_vec()],
+        };
+        Ok(Self { generations, config: Arc::new(config) })
     }
 }
 
 /// A certificate and its key in two files that the administrator maintains.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     /// The certificate, followed by those that signed it.
     pub certificate: PathBuf,
@@ -209,14 +334,6 @@ impl Files {
         };
         Ok(Pair { certificate: read(&self.certificate)?, key: read(&self.key)? })
     }
-}
-
-fn subjects(pem: &[u8]) -> Result<Vec<DistinguishedName>, Error> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        roots.add(certificate.map_err(Error::Certificate)?).map_err(Error::Setup)?;
-    }
-    Ok(roots.subjects())
 }
 
 /// Requests a client certificate, and verifies only that the peer owns its key.

@@ -1,4 +1,10 @@
 //! `/version`: the version of the API, and the build of this server.
+//!
+//! Clients compare some fields with their own: `kubectl --match-server-version` goes on only if version,
+//! commit and tree state are those of its release. So these are of the release of Kubernetes whose API is
+//! served; the other fields are of the build of this server.
+
+mod number;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
@@ -11,25 +17,51 @@ use crate::{Body, Error, Request, Response, Status};
 /// The version of the Kubernetes API, as a git tag of the reference.
 pub const API: &str = "v1.33.7";
 
+/// The commit of that tag, and what a release says of its tree.
+const COMMIT: &str = "a7245cdf3f69e11356c7e8f92b3e78ca4ee4e757";
+const TREE_STATE: &str = "clean";
+
 const MAJOR: &str = "1";
 const MINOR: &str = "33";
 const OLDEST_COMPATIBLE_MINOR: &str = "32";
 
-/// The build information of `/version`; the rest of the document is constant.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub use number::{check_emulated, check_reported};
+
+/// What `/version` says of this server; the rest of the document is constant.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
-    /// The commit of the build.
-    pub git_commit: String,
+    /// The version that is reported: [`API`], or that of `--version`.
+    pub git_version: String,
     /// The time of the commit, in RFC 3339.
     pub build_date: String,
     /// The compiler and its version.
     pub compiler: String,
 }
 
+impl Default for Info {
+    fn default() -> Self {
+        Self { git_version: API.to_owned(), build_date: String::new(), compiler: String::new() }
+    }
+}
+
 impl Info {
+    /// The text of `--version=raw`, a Go value in the reference.
+    pub fn to_raw(&self) -> String {
+        let quote = object::quote::quote;
+        format!(
+            "version.Info{{Major:\"{MAJOR}\", Minor:\"{MINOR}\", EmulationMajor:\"\", EmulationMinor:\"\", \
+             MinCompatibilityMajor:\"\", MinCompatibilityMinor:\"\", GitVersion:{}, GitCommit:\"{COMMIT}\", \
+             GitTreeState:\"{TREE_STATE}\", BuildDate:{}, GoVersion:\"none\", Compiler:{}, Platform:{}}}\n",
+            quote(&self.git_version),
+            quote(&self.build_date),
+            quote(&self.compiler),
+            quote(&platform()),
+        )
+    }
+
     /// The document, indented as in the reference.
     pub fn to_json(&self) -> String {
-        let platform = format!("{}/{}", std::env::consts::OS, go_architecture(std::env::consts::ARCH));
+        let platform = platform();
         let members = [
             ("major", MAJOR),
             ("minor", MINOR),
@@ -37,10 +69,9 @@ impl Info {
             ("emulationMinor", MINOR),
             ("minCompatibilityMajor", MAJOR),
             ("minCompatibilityMinor", OLDEST_COMPATIBLE_MINOR),
-            ("gitVersion", API),
-            ("gitCommit", &self.git_commit),
-            // The build does not know whether files differed from that commit.
-            ("gitTreeState", ""),
+            ("gitVersion", &self.git_version),
+            ("gitCommit", COMMIT),
+            ("gitTreeState", TREE_STATE),
             ("buildDate", &self.build_date),
             ("goVersion", "none"),
             ("compiler", &self.compiler),
@@ -68,6 +99,10 @@ impl Info {
     }
 }
 
+fn platform() -> String {
+    format!("{}/{}", std::env::consts::OS, go_architecture(std::env::consts::ARCH))
+}
+
 /// The Go name of an architecture.
 fn go_architecture(rust: &str) -> &str {
     match rust {
@@ -89,7 +124,7 @@ mod tests {
     #[test]
     fn document_has_the_fields_of_the_reference_in_order() {
         let info = Info {
-            git_commit: "abc".into(),
+            git_version: "v1.33.7-custom".into(),
             build_date: "2026-01-01T00:00:00Z".into(),
             compiler: "rustc 1.95.0".into(),
         };
@@ -115,7 +150,11 @@ mod tests {
             ]
         );
         assert!(text.starts_with("{\n  \"major\": \"1\",\n  \"minor\": \"33\",\n"), "{text}");
-        assert!(text.contains("\"gitVersion\": \"v1.33.7\""), "{text}");
+        assert!(text.contains("\"gitVersion\": \"v1.33.7-custom\""), "{text}");
+        assert!(text.contains("\"gitTreeState\": \"clean\""), "{text}");
+        let raw = info.to_raw();
+        assert!(raw.starts_with("version.Info{Major:\"1\", Minor:\"33\", "), "{raw}");
+        assert!(raw.contains("GitVersion:\"v1.33.7-custom\", GitCommit:\"a7245cdf"), "{raw}");
         assert!(text.ends_with("\"\n}"), "{text}");
     }
 

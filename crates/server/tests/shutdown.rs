@@ -7,9 +7,13 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, closed, request, start, whole};
+use common::{PATIENCE, closed, request, start, start_with_layers, whole};
 use http::Method;
-use server::{Body, Error, Handler, Limits, Phase, Request, Response, Unserved};
+use server::tls::TlsConfig;
+use server::{
+    Body, Error, Handler, Lifecycle, Limits, OptionalLayers, Phase, PortUse, Request, Response, RetryAfter,
+    Server, Unserved,
+};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -120,8 +124,8 @@ async fn open_handshake_does_not_delay_shutdown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn port_in_use_has_a_clear_error() {
     let taken = start(Unserved, Limits::default(), Duration::ZERO);
-    let error =
-        server::Server::listen(taken.address, Limits::default(), server::Lifecycle::new()).unwrap_err();
+    let listen = |port_use| Server::listen(taken.address, port_use, Limits::default(), Lifecycle::new());
+    let error = listen(PortUse::Exclusive).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
@@ -129,4 +133,46 @@ async fn port_in_use_has_a_clear_error() {
             taken.address
         )
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_can_share_a_port_if_both_permit_it() {
+    let listen = |address| Server::listen(address, PortUse::Shared, Limits::default(), Lifecycle::new());
+    let first = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    assert_eq!(listen(first.address()).unwrap().address(), first.address());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_refused_with_429_until_those_in_flight_are_answered() {
+    let (gate, arrived, open) = Gate::new();
+    let layers = |lifecycle: &Lifecycle| OptionalLayers {
+        retry_after: Some(RetryAfter(lifecycle.clone())),
+        ..OptionalLayers::default()
+    };
+    let server = start_with_layers(gate, Limits::default(), Duration::ZERO, TlsConfig::default(), layers);
+    let mut early = server.http1().await;
+    let in_flight = tokio::spawn(async move { early.ask(Method::GET, "/early").await });
+    arrived.acquire().await.unwrap().forget();
+
+    server.lifecycle.request_stop();
+    timeout(PATIENCE, server.lifecycle.reached(Phase::Refusing)).await.unwrap();
+    let mut late = server.http1().await;
+    let refused = late.ask(Method::GET, "/late").await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.body, "The apiserver is shutting down, please try again later.\n");
+    assert_eq!(
+        (&refused.headers["retry-after"], &refused.headers["connection"]),
+        (&"5".parse().unwrap(), &"close".parse().unwrap())
+    );
+    closed(late.ended).await.unwrap();
+    let mut http2 = server.http2().await;
+    let refused = http2.ask(Method::GET, "/late").await;
+    assert_eq!((refused.status, refused.headers.get("connection")), (429, None));
+    closed(http2.ended).await.unwrap();
+    assert_eq!(server.http1().await.ask(Method::GET, "/livez").await.status, 200, "probes are answered");
+
+    open.add_permits(1);
+    assert_eq!(in_flight.await.unwrap().status, 200);
+    timeout(PATIENCE, server.lifecycle.reached(Phase::Draining)).await.unwrap();
+    assert_eq!(timeout(PATIENCE, server.ended).await.unwrap().unwrap().cut_off, 0);
 }

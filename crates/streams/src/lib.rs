@@ -19,8 +19,11 @@ pub mod copy;
 mod outbox;
 pub mod remote_command;
 pub mod spdy;
+mod throttle;
 pub mod tunnel;
 pub mod websocket;
+
+pub use throttle::Throttled;
 
 /// The most bytes of data that are read, and handed on, at once.
 pub const PIECE: usize = 32 << 10;

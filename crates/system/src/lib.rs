@@ -12,6 +12,7 @@ mod authentication_info;
 mod components;
 mod flow_control;
 mod flow_schemas;
+pub mod health;
 mod identity;
 mod options;
 mod peers;

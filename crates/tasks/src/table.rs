@@ -73,7 +73,7 @@ tasks! {
     IssuerDiscovery = "issuer-discovery", Ready;
     /// Gives backups at the control socket: `storage::control`.
     Control = "control", Ready;
-    /// Logs when the store stops taking writes: `keelson::health`.
+    /// Logs when the store stops taking writes: `system::health`.
     StoreHealthLog = "store-health-log", Ready;
     /// Reads the configuration of encryption again when it changes: `encryption::reload`.
     EncryptionReload = "encryption-reload", Ready;

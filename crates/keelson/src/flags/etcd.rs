@@ -48,7 +48,10 @@ pub(super) fn server_override(text: &str) -> Result<EtcdOverride, String> {
 pub(super) fn media_type(text: &str) -> Result<MediaType, String> {
     match text {
         "application/vnd.kubernetes.protobuf" => Ok(MediaType::Protobuf),
-        "application/json" => Ok(MediaType::Json),
+        "" | "application/json" => Ok(MediaType::Json),
+        "application/yaml" => {
+            Err("objects are not written as YAML; they are read as JSON just as well".into())
+        }
         _ => Err(format!(
             "--storage-media-type {text:?} invalid, allowed values: application/json, application/vnd.kubernetes.protobuf"
         )),
@@ -79,6 +82,22 @@ mod tests {
         assert!(
             refusal("--etcd-servers-overrides=/events#http://a").unwrap().contains("needs --etcd-servers")
         );
+    }
+
+    #[test]
+    fn objects_are_written_as_protobuf_or_json_which_is_also_the_empty_media_type() {
+        for (text, expected) in [
+            ("", MediaType::Json),
+            ("application/json", MediaType::Json),
+            ("application/vnd.kubernetes.protobuf", MediaType::Protobuf),
+        ] {
+            let parsed = parse([format!("--storage-media-type={text}")]).unwrap();
+            assert_eq!(parsed.options.storage.etcd.media_type, expected, "{text}");
+        }
+        assert!(
+            refusal("--storage-media-type=application/cbor").unwrap().contains("invalid, allowed values")
+        );
+        assert!(refusal("--storage-media-type=application/yaml").unwrap().contains("not written as YAML"));
     }
 
     #[test]

@@ -35,15 +35,19 @@ pub(crate) fn text() -> String {
             push_flag(&mut out, flag);
         }
     }
+    out.push_str("\nAccepted without effect, with a warning, because there is nothing for them to change:\n");
+    for flag in FLAGS {
+        if let Effect::Ignored(why) = flag.effect {
+            push_wrapped(&mut out, &format!("--{}: {why}", flag.name), 2);
+        }
+    }
     out.push_str(
         "\nAccepted without effect so far, each with a warning, so that a command line of the reference works:\n",
     );
     for group in Group::ALL {
-        let names: Vec<String> = FLAGS
-            .iter()
-            .filter(|flag| flag.group == *group && !in_effect(flag))
-            .map(|flag| format!("--{}", flag.name))
-            .collect();
+        let is_later = |flag: &&Flag| flag.group == *group && matches!(flag.effect, Effect::Later);
+        let names: Vec<String> =
+            FLAGS.iter().filter(is_later).map(|flag| format!("--{}", flag.name)).collect();
         if !names.is_empty() {
             let _ = writeln!(out, "  {}:", group.title());
             push_wrapped(&mut out, &names.join(" "), INDENT);

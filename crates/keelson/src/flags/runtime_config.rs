@@ -62,12 +62,27 @@ impl RuntimeConfig {
 
     /// What is to be served. With priority and fairness on, its API cannot be turned off.
     pub(super) fn resolve(&self, priority_and_fairness: bool) -> Result<Selection, String> {
-        let conflict = if priority_and_fairness { self.flow_control_conflict() } else { None };
-        match (conflict, self.unknown()) {
-            (None, None) => self.selection(),
+        let config = self.current();
+        let conflict = if priority_and_fairness { config.flow_control_conflict() } else { None };
+        match (conflict, config.unknown()) {
+            (None, None) => config.selection(),
             (Some(one), None) | (None, Some(one)) => Err(one),
             (Some(conflict), Some(unknown)) => Err(format!("[{conflict}, {unknown}]")),
         }
+    }
+
+    /// With the present key of the core group for its old ones, and without the key that means nothing any
+    /// more. As in the reference, an old key of one resource is for the whole group version.
+    fn current(&self) -> Self {
+        let is_core = |key: &str| {
+            let version = key.strip_prefix("api/").unwrap_or(key);
+            version == "v1" || version.starts_with("v1/")
+        };
+        let named = |(key, value): (&String, &String)| match is_core(key) {
+            true => ("/v1".to_owned(), value.clone()),
+            false => (key.clone(), value.clone()),
+        };
+        Self { pairs: self.pairs.iter().filter(|(key, _)| *key != "api/legacy").map(named).collect() }
     }
 
     fn flow_control_conflict(&self) -> Option<String> {
@@ -214,13 +229,21 @@ mod tests {
     }
 
     #[test]
+    fn old_keys_of_the_core_group_mean_the_whole_of_it_and_legacy_means_nothing() {
+        for key in ["v1", "api/v1", "v1/pods", "api/v1/pods"] {
+            assert!(serves(key, "", "v1", "pods"), "{key}");
+            assert!(!serves(&format!("{key}=false"), "", "v1", "services"), "{key}");
+        }
+        assert_eq!(resolve("api/legacy=maybe"), resolve(""));
+    }
+
+    #[test]
     fn unknown_keys_and_bad_values_are_refused() {
         for (value, error) in [
             ("api/all=false", "invalid key with only api/all=false"),
-            ("v1=true", "runtime-config invalid key v1"),
+            ("v2=true", "runtime-config invalid key v2"),
             ("a/b/c/d=true", "runtime-config invalid key a/b/c/d"),
-            ("api/v1=true", "unknown api groups api"),
-            ("api/legacy=true", "unknown api groups api"),
+            ("api/v2=true", "unknown api groups api"),
             ("foo/v1=true,bar/v1/x=true", "unknown api groups bar,foo"),
             ("batch/v7=true", "group version batch/v7 that has not been registered"),
             ("/v2=true", "group version v2 that has not been registered"),

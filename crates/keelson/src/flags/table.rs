@@ -1,5 +1,5 @@
 //! All flags, one row each: first those with an effect, then those of the reference that are only accepted.
-//! The file is long because there are 180 of them, and one table is where to look for any.
+//! The file is long because there are 181 of them, and one table is where to look for any.
 
 use super::{Effect, Flag, Group, ValueType, etcd, value};
 use allocation::PortRange;
@@ -8,8 +8,10 @@ use storage::Backend;
 
 use crate::options::{ServerOptions, Show};
 use kinds::Privileged;
-use server::tls::{Oldest, Protocols};
-use std::num::NonZeroU32;
+use registry::GarbageCollection;
+use server::PortUse;
+use server::tls::{NamedFiles, Oldest, Protocols};
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 /// The table.
@@ -19,13 +21,11 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::General,
         kind: ValueType::Text,
         default: "./keelson-data",
-        help: "Where everything is kept: certificates and their keys, the administrator's kubeconfig. Made when it is not there.",
-        effect: Effect::Set(|options, value| {
-            if value.is_empty() {
-                return Err("a path is needed".into());
-            }
-            options.storage.data_dir = value.into();
-            Ok(())
+        help: "Where everything is kept: certificates and their keys, the administrator's kubeconfig. Made when it is not there. \
+               With --cert-dir, the default is the folder keelson in that.",
+        effect: Effect::Set(|options, value| match value {
+            "" => Err("a path is needed".into()),
+            path => some(&mut options.data_dir, path),
         }),
     },
     Flag {
@@ -39,10 +39,18 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "version",
         group: Group::General,
-        kind: ValueType::Switch,
+        kind: ValueType::Version,
         default: "",
-        help: "Shows the version of Keelson and of the API it speaks.",
-        effect: Effect::Set(|options, value| show(options, value, Show::Version)),
+        help: "Shows the version of the API and of Keelson; raw: all fields of /version. A version such as v1.33.7-custom is \
+               reported instead of the own one, whose three numbers it has to have.",
+        effect: Effect::Set(|options, value| match value {
+            "raw" => show(options, "true", Show::RawVersion),
+            version if version.starts_with('v') => {
+                server::version::check_reported(version)?;
+                some(&mut options.version, version)
+            }
+            _ => value::parse_bool(value).and_then(|_| show(options, value, Show::Version)),
+        }),
     },
     Flag {
         name: "bind-address",
@@ -72,7 +80,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The certificate to serve with, in PEM, followed by those that signed it. Read again when it changes. Without \
-               it, one is made and renewed in the data directory.",
+               it, one is made in --cert-dir; without that, one is made and renewed in the data directory.",
         effect: Effect::Set(|options, value| optional(&mut options.tls_cert_file, value)),
     },
     Flag {
@@ -90,7 +98,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "VersionTLS12",
         help: "The oldest version of TLS that is spoken: VersionTLS12 or VersionTLS13.",
         effect: Effect::Set(|options, value| {
-            options.oldest_tls = match value {
+            options.tls.oldest = match value {
                 "" | "VersionTLS12" => Oldest::Tls12,
                 "VersionTLS13" => Oldest::Tls13,
                 "VersionTLS10" | "VersionTLS11" => return Err("too old to be safe".into()),
@@ -106,7 +114,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Serves HTTP/1.1 only.",
         effect: Effect::Set(|options, value| {
-            options.protocols = if value::switch(value)? { Protocols::Http1 } else { Protocols::Both };
+            options.tls.protocols = if value::switch(value)? { Protocols::Http1 } else { Protocols::Both };
             Ok(())
         }),
     },
@@ -129,9 +137,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "0s",
         help: "How long everything is still served after the first signal to stop, with /readyz failing, so that load \
                balancers can look elsewhere.",
-        effect: Effect::Set(|options, value| {
-            object::duration::not_negative(value).map(|delay| options.shutdown_delay = delay)
-        }),
+        effect: Effect::Set(|options, value| duration(&mut options.shutdown_delay, value)),
     },
     Flag {
         name: "logging-format",
@@ -204,10 +210,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "/registry",
         help: "What the keys of all objects in etcd begin with.",
-        effect: Effect::Set(|options, value| {
-            options.storage.etcd.prefix = value.to_owned();
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| text(&mut options.storage.etcd.prefix, value)),
     },
     Flag {
         name: "etcd-cafile",
@@ -239,9 +242,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Duration,
         default: "5m0s",
         help: "How often history in etcd is given up, by one of the servers that share it; 0 for never.",
-        effect: Effect::Set(|options, value| {
-            object::duration::not_negative(value).map(|interval| options.storage.etcd.compaction = interval)
-        }),
+        effect: Effect::Set(|options, value| duration(&mut options.storage.etcd.compaction, value)),
     },
     Flag {
         name: "etcd-healthcheck-timeout",
@@ -249,9 +250,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Duration,
         default: "2s",
         help: "How long a member of etcd may take to say that it works. One that does not is left for another, and /livez and /readyz tell it.",
-        effect: Effect::Set(|options, value| {
-            object::duration::not_negative(value).map(|timeout| options.storage.etcd.health_timeout = timeout)
-        }),
+        effect: Effect::Set(|options, value| duration(&mut options.storage.etcd.health_timeout, value)),
     },
     Flag {
         name: "lease-reuse-duration-seconds",
@@ -259,11 +258,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Integer,
         default: "60",
         help: "How long the same lease of etcd is given to further events.",
-        effect: Effect::Set(|options, value| {
-            let seconds = value.parse().map_err(|_| "not a number of seconds")?;
-            options.storage.etcd.lease_reuse = Duration::from_secs(seconds);
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| seconds(&mut options.storage.etcd.lease_reuse, value)),
     },
     Flag {
         name: "storage-backend",
@@ -303,9 +298,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Switch,
         default: "false",
         help: "Whether that file is read again when it changes.",
-        effect: Effect::Set(|options, value| {
-            value::switch(value).map(|reload| options.storage.encryption.automatic_reload = reload)
-        }),
+        effect: Effect::Set(|options, value| switch(&mut options.storage.encryption.automatic_reload, value)),
     },
     Flag {
         name: "history-retention",
@@ -408,9 +401,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Duration,
         default: "1m0s",
         help: "How long a request may take that is not a watch, until the end of its response.",
-        effect: Effect::Set(|options, value| {
-            object::duration::not_negative(value).map(|timeout| options.request_timeout = timeout)
-        }),
+        effect: Effect::Set(|options, value| duration(&mut options.request_timeout, value)),
     },
     Flag {
         name: "response-stall-timeout",
@@ -433,11 +424,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Integer,
         default: "1800",
         help: "The least seconds after which a watch that does not say how long it takes is ended; the most are twice as many.",
-        effect: Effect::Set(|options, value| {
-            let seconds = value.parse().map_err(|_| "not a number of seconds")?;
-            options.shortest_watch = Duration::from_secs(seconds);
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| seconds(&mut options.shortest_watch, value)),
     },
     Flag {
         name: "service-cluster-ip-range",
@@ -529,10 +516,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Features to turn on or off, as name=true or name=false; AllAlpha and AllBeta change all of a kind. WatchList, \
                CBORServingAndStorage and APIResponseCompression have an effect. The other gates of the reference are accepted.",
-        effect: Effect::Set(|options, value| {
-            options.feature_gates.push(value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| push(&mut options.feature_gates, value)),
     },
     Flag {
         name: "allow-privileged",
@@ -552,10 +536,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Switch,
         default: "true",
         help: "With it on, --runtime-config cannot turn flowcontrol.apiserver.k8s.io/v1 off. Requests are not queued by priority yet.",
-        effect: Effect::Set(|options, value| {
-            options.priority_and_fairness = value::switch(value)?;
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| switch(&mut options.priority_and_fairness, value)),
     },
     Flag {
         name: "client-ca-file",
@@ -588,10 +569,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "v1beta1",
         help: "The version of the reviews that this server is sent: v1 or v1beta1.",
-        effect: Effect::Set(|options, value| {
-            options.access.token_webhook.version = value.to_owned();
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| text(&mut options.access.token_webhook.version, value)),
     },
     Flag {
         name: "authentication-token-webhook-cache-ttl",
@@ -599,10 +577,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Duration,
         default: "2m0s",
         help: "How long its answers are kept.",
-        effect: Effect::Set(|options, value| {
-            options.access.token_webhook.cache_ttl = object::duration::not_negative(value)?;
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| duration(&mut options.access.token_webhook.cache_ttl, value)),
     },
     Flag {
         name: "anonymous-auth",
@@ -640,10 +615,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The HTTPS address of an OpenID issuer, whose tokens are accepted.",
-        effect: Effect::Set(|options, value| {
-            options.access.oidc.issuer_url = Some(value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| some(&mut options.access.oidc.issuer_url, value)),
     },
     Flag {
         name: "oidc-client-id",
@@ -651,10 +623,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The audience that tokens of the OpenID issuer have to be for. Needed with --oidc-issuer-url.",
-        effect: Effect::Set(|options, value| {
-            options.access.oidc.client_id = Some(value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| some(&mut options.access.oidc.client_id, value)),
     },
     Flag {
         name: "oidc-ca-file",
@@ -662,10 +631,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The authorities of the server of the OpenID issuer; without it those of the host.",
-        effect: Effect::Set(|options, value| {
-            options.access.oidc.ca_file = Some(value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| some(&mut options.access.oidc.ca_file, value)),
     },
     Flag {
         name: "oidc-username-claim",
@@ -673,10 +639,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "sub",
         help: "The claim that is the name of the user.",
-        effect: Effect::Set(|options, value| {
-            options.access.oidc.username_claim = Some(value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| some(&mut options.access.oidc.username_claim, value)),
     },
     Flag {
         name: "oidc-username-prefix",
@@ -684,10 +647,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "What is put before names of users, - for nothing. Without it the issuer and #, except before claims email.",
-        effect: Effect::Set(|options, value| {
-            options.access.oidc.username_prefix = Some(value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| some(&mut options.access.oidc.username_prefix, value)),
     },
     Flag {
         name: "oidc-groups-claim",
@@ -695,10 +655,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "The claim that has the groups of the user: a text or a list of texts.",
-        effect: Effect::Set(|options, value| {
-            options.access.oidc.groups_claim = Some(value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| some(&mut options.access.oidc.groups_claim, value)),
     },
     Flag {
         name: "oidc-groups-prefix",
@@ -706,10 +663,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "What is put before names of groups.",
-        effect: Effect::Set(|options, value| {
-            options.access.oidc.groups_prefix = Some(value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| some(&mut options.access.oidc.groups_prefix, value)),
     },
     Flag {
         name: "oidc-required-claim",
@@ -742,10 +696,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Switch,
         default: "",
         help: "Accepts the tokens in Secrets of the type bootstrap.kubernetes.io/token in kube-system, by which nodes join.",
-        effect: Effect::Set(|options, value| {
-            options.access.bootstrap_tokens = value::switch(value)?;
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| switch(&mut options.access.bootstrap_tokens, value)),
     },
     Flag {
         name: "service-account-issuer",
@@ -754,10 +705,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The issuer of service account tokens, an https URL. Given several times, the first issues tokens and all are \
                accepted. Without it, https://kubernetes.default.svc.cluster.local.",
-        effect: Effect::Set(|options, value| {
-            options.access.service_accounts.issuers.push(value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| push(&mut options.access.service_accounts.issuers, value)),
     },
     Flag {
         name: "service-account-key-file",
@@ -766,10 +714,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Keys, in PEM, that service account tokens are verified with: RSA or ECDSA, private or public. May be given \
                several times. Without it, the key that signs them.",
-        effect: Effect::Set(|options, value| {
-            options.access.service_accounts.key_files.push(value.into());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| push(&mut options.access.service_accounts.key_files, value)),
     },
     Flag {
         name: "service-account-signing-key-file",
@@ -789,8 +734,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "The socket of an external signer. Refused, as with the reference without its alpha feature gate.",
         effect: Effect::Set(|options, value| {
-            options.access.service_accounts.signing_endpoint = (!value.is_empty()).then(|| value.to_owned());
-            Ok(())
+            optional(&mut options.access.service_accounts.signing_endpoint, value)
         }),
     },
     Flag {
@@ -799,10 +743,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Switch,
         default: "true",
         help: "Accepts the token of a Secret only while the Secret has it. Tokens of the TokenRequest API are always looked up.",
-        effect: Effect::Set(|options, value| {
-            options.access.service_accounts.lookup = value::switch(value)?;
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| switch(&mut options.access.service_accounts.lookup, value)),
     },
     Flag {
         name: "service-account-max-token-expiration",
@@ -810,10 +751,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Duration,
         default: "",
         help: "The longest time that a service account token may be valid: those that are asked for longer are shortened.",
-        effect: Effect::Set(|options, value| {
-            object::duration::not_negative(value)
-                .map(|longest| options.access.service_accounts.longest = longest)
-        }),
+        effect: Effect::Set(|options, value| duration(&mut options.access.service_accounts.longest, value)),
     },
     Flag {
         name: "service-account-extend-token-expiration",
@@ -821,10 +759,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Switch,
         default: "true",
         help: "Makes the tokens that every pod gets valid for a year, for old clients that do not read them again.",
-        effect: Effect::Set(|options, value| {
-            options.access.service_accounts.extends = value::switch(value)?;
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| switch(&mut options.access.service_accounts.extends, value)),
     },
     Flag {
         name: "service-account-jwks-uri",
@@ -832,10 +767,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "Where others find the keys of service account tokens, in the document of the issuer. Without it, at this server.",
-        effect: Effect::Set(|options, value| {
-            options.access.service_accounts.jwks_uri = (!value.is_empty()).then(|| value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| optional(&mut options.access.service_accounts.jwks_uri, value)),
     },
     Flag {
         name: "admission-control",
@@ -911,8 +843,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "Skips admission webhooks for requests of members of system:masters. For emergencies; each skipped webhook is \
                logged.",
         effect: Effect::Set(|options, value| {
-            options.admission.settings.webhooks.break_glass = value::switch(value)?;
-            Ok(())
+            switch(&mut options.admission.settings.webhooks.break_glass, value)
         }),
     },
     Flag {
@@ -922,8 +853,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "",
         help: "Connects to the endpoints of services that webhooks are behind, not to the addresses of the services.",
         effect: Effect::Set(|options, value| {
-            options.admission.settings.webhooks.endpoint_routing = value::switch(value)?;
-            Ok(())
+            switch(&mut options.admission.settings.webhooks.endpoint_routing, value)
         }),
     },
     Flag {
@@ -1081,10 +1011,7 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "v1beta1",
         help: "The version of the reviews that this server is sent: v1 or v1beta1.",
-        effect: Effect::Set(|options, value| {
-            options.access.authorization.webhook.version = Some(value.to_owned());
-            Ok(())
-        }),
+        effect: Effect::Set(|options, value| some(&mut options.access.authorization.webhook.version, value)),
     },
     Flag {
         name: "authorization-webhook-cache-authorized-ttl",
@@ -1093,9 +1020,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "5m0s",
         help: "How long its answers that allow are kept.",
         effect: Effect::Set(|options, value| {
-            options.access.authorization.webhook.authorized_ttl =
-                Some(object::duration::not_negative(value)?);
-            Ok(())
+            duration(options.access.authorization.webhook.authorized_ttl.get_or_insert_default(), value)
         }),
     },
     Flag {
@@ -1105,42 +1030,167 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "30s",
         help: "How long its other answers are kept.",
         effect: Effect::Set(|options, value| {
-            options.access.authorization.webhook.unauthorized_ttl =
-                Some(object::duration::not_negative(value)?);
+            duration(options.access.authorization.webhook.unauthorized_ttl.get_or_insert_default(), value)
+        }),
+    },
+    Flag {
+        name: "cert-dir",
+        group: Group::Serving,
+        kind: ValueType::Text,
+        default: "",
+        help: "The folder of the serving certificate apiserver.crt and its key apiserver.key. Where neither is there, both are \
+               made, for a year. Not used with --tls-cert-file. The default of the reference is /var/run/kubernetes.",
+        effect: Effect::Set(|options, value| optional(&mut options.cert_dir, value)),
+    },
+    Flag {
+        name: "tls-sni-cert-key",
+        group: Group::Serving,
+        kind: ValueType::Text,
+        default: "",
+        help: "A certificate and its key for some names: certificate,key:name,*.name; without names, those of the certificate. \
+               For more of them, the flag is given more often.",
+        effect: Effect::Set(|options, value| {
+            NamedFiles::parse(value).map(|files| options.named_certificates.push(files))
+        }),
+    },
+    Flag {
+        name: "tls-cipher-suites",
+        group: Group::Serving,
+        kind: ValueType::List,
+        default: "",
+        help: "The cipher suites of TLS 1.2, by the names of the reference. Those without forward secrecy, and those with CBC, \
+               are left out, with a warning.",
+        effect: Effect::Set(|options, value| add(&mut options.tls.suites, value)),
+    },
+    Flag {
+        name: "cors-allowed-origins",
+        group: Group::Serving,
+        kind: ValueType::List,
+        default: "",
+        help: "Regular expressions of the origins whose pages browsers let use the API. Each has to fix the start (^ or //) and \
+               the end ($ or :) of the host.",
+        effect: Effect::Set(|options, value| add(&mut options.cors_origins, value)),
+    },
+    Flag {
+        name: "strict-transport-security-directives",
+        group: Group::Serving,
+        kind: ValueType::List,
+        default: "",
+        help: "The directives of the header Strict-Transport-Security: max-age=SECONDS, includeSubDomains, preload.",
+        effect: Effect::Set(|options, value| add(&mut options.transport_security, value)),
+    },
+    Flag {
+        name: "goaway-chance",
+        group: Group::Serving,
+        kind: ValueType::Float,
+        default: "0",
+        help: "The chance that an HTTP/2 connection ends after a request, at most 0.02: its client may find another server then.",
+        effect: Effect::Set(|options, value| {
+            value.parse().map(|chance| options.goaway_chance = chance).map_err(|_| "not a number".into())
+        }),
+    },
+    Flag {
+        name: "permit-port-sharing",
+        group: Group::Serving,
+        kind: ValueType::Switch,
+        default: "false",
+        help: "Lets other processes that permit it listen on the same address and port (SO_REUSEPORT).",
+        effect: Effect::Set(|options, value| {
+            options.port_use = if value::switch(value)? { PortUse::Shared } else { PortUse::Exclusive };
             Ok(())
         }),
     },
-    later("cert-dir", Group::Serving, ValueType::Text, "/var/run/kubernetes"),
-    later("cors-allowed-origins", Group::Serving, ValueType::List, ""),
-    later("goaway-chance", Group::Serving, ValueType::Float, ""),
-    later("livez-grace-period", Group::Serving, ValueType::Duration, ""),
-    later("max-connection-bytes-per-sec", Group::Serving, ValueType::Integer, ""),
+    Flag {
+        name: "shutdown-send-retry-after",
+        group: Group::Serving,
+        kind: ValueType::Switch,
+        default: "false",
+        help: "Answers new requests with 429 after the shutdown delay, and listens on, until the requests in flight are answered.",
+        effect: Effect::Set(|options, value| switch(&mut options.sends_retry_after, value)),
+    },
+    Flag {
+        name: "shutdown-watch-termination-grace-period",
+        group: Group::Serving,
+        kind: ValueType::Duration,
+        default: "0s",
+        help: "The time over which watches end one after another when the server stops; 0 for all at once.",
+        effect: Effect::Set(|options, value| duration(&mut options.watch_grace, value)),
+    },
+    Flag {
+        name: "livez-grace-period",
+        group: Group::Serving,
+        kind: ValueType::Duration,
+        default: "0s",
+        help: "How long after the start /livez does not mind that parts of it are not finished.",
+        effect: Effect::Set(|options, value| duration(&mut options.livez_grace, value)),
+    },
+    Flag {
+        name: "max-connection-bytes-per-sec",
+        group: Group::Serving,
+        kind: ValueType::Integer,
+        default: "0",
+        help: "How many bytes a second a command, a forwarded port or an upgraded proxy connection may carry each way; 0 for any.",
+        effect: Effect::Set(|options, value| {
+            let bytes = value::integer(value)?.max(0).unsigned_abs();
+            options.stream_bytes_per_second = NonZeroU64::new(bytes);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "enable-garbage-collector",
+        group: Group::Storage,
+        kind: ValueType::Switch,
+        default: "true",
+        help: "Whether objects are deleted with, or without, their dependents as requests ask for. Off, the garbage collector does not run.",
+        effect: Effect::Set(|options, value| {
+            let is_on = value::switch(value)?;
+            options.garbage_collection = if is_on { GarbageCollection::On } else { GarbageCollection::Off };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "emulated-version",
+        group: Group::Api,
+        kind: ValueType::List,
+        default: "",
+        help: "The version of the API that is served: 1.33, the only one.",
+        effect: Effect::Set(|options, value| add(&mut options.emulation.versions, value)),
+    },
+    Flag {
+        name: "emulation-forward-compatible",
+        group: Group::Api,
+        kind: ValueType::Switch,
+        default: "false",
+        help: "For an emulated version, of which there is none: it cannot be true.",
+        effect: Effect::Set(|options, value| switch(&mut options.emulation.forward_compatible, value)),
+    },
+    Flag {
+        name: "runtime-config-emulation-forward-compatible",
+        group: Group::Api,
+        kind: ValueType::Switch,
+        default: "false",
+        help: "For an emulated version, of which there is none: it cannot be true.",
+        effect: Effect::Set(|options, value| {
+            switch(&mut options.emulation.runtime_config_forward_compatible, value)
+        }),
+    },
+    ignored("permit-address-sharing", Group::Serving, ValueType::Switch, "", ADDRESS_IS_SHARED),
+    ignored("log-flush-frequency", Group::Logging, ValueType::Duration, "5s", UNBUFFERED),
+    ignored("log-json-info-buffer-size", Group::Logging, ValueType::Text, "", UNBUFFERED),
+    ignored("log-text-info-buffer-size", Group::Logging, ValueType::Text, "", UNBUFFERED),
+    ignored("log-json-split-stream", Group::Logging, ValueType::Switch, "", ONE_STREAM),
+    ignored("log-text-split-stream", Group::Logging, ValueType::Switch, "", ONE_STREAM),
+    ignored("vmodule", Group::Logging, ValueType::Text, "", NO_GO_FILES),
+    ignored("delete-collection-workers", Group::Storage, ValueType::Integer, "1", OWN_WORKERS),
+    ignored("etcd-readycheck-timeout", Group::Storage, ValueType::Duration, "2s", ASKED_ANYWAY),
+    ignored("storage-initialization-timeout", Group::Storage, ValueType::Duration, "1m0s", READY_WHEN_LOADED),
+    ignored("watch-cache", Group::Storage, ValueType::Switch, "true", ALL_IN_MEMORY),
+    ignored("watch-cache-sizes", Group::Storage, ValueType::List, "", ALL_IN_MEMORY),
+    ignored("default-watch-cache-size", Group::Storage, ValueType::Integer, "100", ALL_IN_MEMORY),
     later("max-mutating-requests-inflight", Group::Serving, ValueType::Integer, "200"),
     later("max-requests-inflight", Group::Serving, ValueType::Integer, "400"),
-    later("permit-address-sharing", Group::Serving, ValueType::Switch, ""),
-    later("permit-port-sharing", Group::Serving, ValueType::Switch, ""),
-    later("shutdown-send-retry-after", Group::Serving, ValueType::Switch, ""),
-    later("shutdown-watch-termination-grace-period", Group::Serving, ValueType::Duration, ""),
-    later("strict-transport-security-directives", Group::Serving, ValueType::List, ""),
-    later("tls-cipher-suites", Group::Serving, ValueType::List, ""),
-    later("tls-sni-cert-key", Group::Serving, ValueType::Text, ""),
-    later("log-flush-frequency", Group::Logging, ValueType::Duration, "5s"),
-    later("log-json-info-buffer-size", Group::Logging, ValueType::Text, ""),
-    later("log-json-split-stream", Group::Logging, ValueType::Switch, ""),
-    later("log-text-info-buffer-size", Group::Logging, ValueType::Text, ""),
-    later("log-text-split-stream", Group::Logging, ValueType::Switch, ""),
-    later("vmodule", Group::Logging, ValueType::Text, ""),
-    later("emulated-version", Group::Api, ValueType::List, ""),
-    later("emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
-    later("runtime-config-emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
-    later("delete-collection-workers", Group::Storage, ValueType::Integer, "1"),
-    later("enable-garbage-collector", Group::Storage, ValueType::Switch, "true"),
-    later("etcd-count-metric-poll-period", Group::Storage, ValueType::Duration, "1m0s"),
-    later("etcd-db-metric-poll-interval", Group::Storage, ValueType::Duration, "30s"),
-    later("etcd-readycheck-timeout", Group::Storage, ValueType::Duration, "2s"),
-    later("storage-initialization-timeout", Group::Storage, ValueType::Duration, "1m0s"),
-    later("watch-cache", Group::Storage, ValueType::Switch, "true"),
-    later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
+    later("etcd-count-metric-poll-period", Group::Observation, ValueType::Duration, "1m0s"),
+    later("etcd-db-metric-poll-interval", Group::Observation, ValueType::Duration, "30s"),
     later("audit-log-batch-buffer-size", Group::Audit, ValueType::Integer, "10000"),
     later("audit-log-batch-max-size", Group::Audit, ValueType::Integer, "1"),
     later("audit-log-batch-max-wait", Group::Audit, ValueType::Duration, ""),
@@ -1190,6 +1240,28 @@ pub(super) const FLAGS: &[Flag] = &[
     later("tracing-config-file", Group::Observation, ValueType::Text, ""),
 ];
 
+/// Why flags are ignored.
+const ADDRESS_IS_SHARED: &str = "the socket always has SO_REUSEADDR, as in the reference.";
+const UNBUFFERED: &str = "each line is written at once.";
+const ONE_STREAM: &str = "all lines go to standard error.";
+const NO_GO_FILES: &str = "it names files of Go; -v is for the whole server.";
+const OWN_WORKERS: &str = "64 objects of a collection are deleted at a time.";
+const ASKED_ANYWAY: &str =
+    "etcd is asked about once a second, within --etcd-healthcheck-timeout; /readyz has the last answer.";
+const READY_WHEN_LOADED: &str = "the server is ready when all objects are loaded, and not before.";
+const ALL_IN_MEMORY: &str = "all objects are always in memory.";
+
+/// A flag of the reference that has nothing to change.
+const fn ignored(
+    name: &'static str,
+    group: Group,
+    kind: ValueType,
+    default: &'static str,
+    why: &'static str,
+) -> Flag {
+    Flag { name, group, kind, default, help: "", effect: Effect::Ignored(why) }
+}
+
 /// A flag of the reference that has no effect yet.
 const fn later(name: &'static str, group: Group, kind: ValueType, default: &'static str) -> Flag {
     Flag { name, group, kind, default, help: "", effect: Effect::Later }
@@ -1201,6 +1273,35 @@ fn add(list: &mut Vec<String>, value: &str) -> Result<(), String> {
         list.extend(value.split(',').map(str::to_owned));
     }
     Ok(())
+}
+
+/// Sets a value that may be absent.
+fn some<T: for<'v> From<&'v str>>(slot: &mut Option<T>, value: &str) -> Result<(), String> {
+    *slot = Some(value.into());
+    Ok(())
+}
+
+fn push<T: for<'v> From<&'v str>>(list: &mut Vec<T>, value: &str) -> Result<(), String> {
+    list.push(value.into());
+    Ok(())
+}
+
+fn seconds(slot: &mut Duration, value: &str) -> Result<(), String> {
+    *slot = Duration::from_secs(value.parse().map_err(|_| "not a number of seconds")?);
+    Ok(())
+}
+
+fn text(slot: &mut String, value: &str) -> Result<(), String> {
+    value.clone_into(slot);
+    Ok(())
+}
+
+fn switch(slot: &mut bool, value: &str) -> Result<(), String> {
+    value::switch(value).map(|is_on| *slot = is_on)
+}
+
+fn duration(slot: &mut Duration, value: &str) -> Result<(), String> {
+    object::duration::not_negative(value).map(|duration| *slot = duration)
 }
 
 /// Sets a path or a text; an empty value is none.

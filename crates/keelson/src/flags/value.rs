@@ -14,7 +14,7 @@ pub(super) fn check(kind: ValueType, value: &str) -> Result<(), String> {
         ValueType::Float => value.parse::<f64>().map(drop).map_err(|_| "not a number".into()),
         ValueType::Duration => not_negative(value).map(drop),
         ValueType::Address => address(value).map(drop),
-        ValueType::Text | ValueType::List => Ok(()),
+        ValueType::Text | ValueType::List | ValueType::Version => Ok(()),
     }
 }
 

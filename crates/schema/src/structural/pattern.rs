@@ -70,6 +70,30 @@ pub(crate) fn matches(
     Ok(spend(steps).then(|| compiled.regex.is_match(text)))
 }
 
+/// A pattern of the administrator, which is compiled once and matched as it is.
+///
+/// ```
+/// use schema::structural::pattern::Pattern;
+/// let pattern = Pattern::new(r"//example\.com(:|$)").unwrap();
+/// assert!(pattern.is_match("https://example.com:8443"));
+/// assert!(!pattern.is_match("https://example.com.org"));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Pattern(Regex);
+
+impl Pattern {
+    /// Compiles a pattern: the error is what Go says of it.
+    pub fn new(pattern: &str) -> Result<Self, String> {
+        let translated = parse::translate(pattern)?;
+        compile(pattern, &translated.text).map(|(regex, _)| Self(regex))
+    }
+
+    /// Whether a text has a part that matches.
+    pub fn is_match(&self, text: &str) -> bool {
+        self.0.is_match(text)
+    }
+}
+
 struct Compiled {
     regex: Regex,
     weight: usize,

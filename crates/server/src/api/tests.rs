@@ -52,6 +52,7 @@ impl Server {
             shortest_watch: Duration::from_secs(1),
             cbor: false,
             compression: true,
+            stream_bytes_per_second: None,
         };
         let api = Api::new(
             Arc::new(fixture.registry),

@@ -35,7 +35,7 @@ use crate::body::StreamError;
 use crate::large::LARGE;
 use crate::poll_when_woken::PollWhenWoken;
 use crate::sending::SendBy;
-use crate::{Body, Lifecycle, Phase, Response};
+use crate::{Body, Lifecycle, Response};
 use event::Events;
 
 /// The approximate size of a chunk.
@@ -116,13 +116,14 @@ const BEFORE_END: Duration = Duration::from_secs(2);
 
 async fn run(mut watcher: Watcher, mut events: Events, end_conditions: EndConditions, slot: Arc<ChunkSlot>) {
     let EndConditions { timeout, bookmarks, lifecycle } = end_conditions;
+    let _running = lifecycle.watches.begin();
     let early = timeout.checked_sub(BEFORE_END).filter(|early| bookmarks && !early.is_zero());
     let mut timeout_near = PollWhenWoken::new(tokio::time::sleep(early.unwrap_or_default()));
     let mut wants_bookmark = early.is_some();
     let served = events.served().clone();
     let mut end = PollWhenWoken::new(async {
         tokio::select! {
-            () = lifecycle.reached(Phase::Draining) => Next::End,
+            () = lifecycle.watch_end() => Next::End,
             () = tokio::time::sleep(timeout) => Next::End,
             () = served.retired() => Next::Retired,
         }

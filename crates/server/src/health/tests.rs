@@ -151,3 +151,19 @@ async fn known_caller_reads_what_is_wrong_though_the_server_is_ready() {
     let silent = format!("{lines}readyz check passed\n");
     assert_eq!(ask_as(&checks, "/readyz?verbose", Audience::Stranger).await, answer(200, &silent));
 }
+
+#[tokio::test]
+async fn check_of_the_start_passes_for_livez_alone_during_the_grace_period() {
+    let hook = |until: Instant| {
+        let mut checks = Checks::new();
+        let hook = Check::new("hook", Endpoint::ALL, || async { Err("not finished".into()) });
+        checks.add(hook.live_until(until)).unwrap();
+        checks
+    };
+    let checks = hook(Instant::now() + Duration::from_secs(60));
+    for (path, status) in [("/livez", 200), ("/livez/hook", 200), ("/readyz", 500), ("/healthz/hook", 500)] {
+        assert_eq!(ask(&checks, path).await.0, status, "{path}");
+    }
+    let late = hook(Instant::now() - Duration::from_millis(1));
+    assert_eq!(ask(&late, "/livez").await.0, 500);
+}

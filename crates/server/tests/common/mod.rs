@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use auth::Authorizer;
+use auth::{Authenticators, Authorizer, ClientAuthority};
 use bytes::Bytes;
 use http::header::HOST;
 use http::{Method, Request, Response};
@@ -18,9 +18,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use server::health::{Check, Checks};
-use server::tls::{Identity, TlsConfig};
+use server::tls::{Acceptor, Identity, TlsConfig};
 use server::version::Info;
-use server::{Handler, Lifecycle, Limits, Outcome, Server};
+use server::{Handler, Lifecycle, Limits, OptionalLayers, Outcome, PortUse, Server};
 use testkit::Folder;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -36,6 +36,8 @@ pub(crate) struct Running {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) identity: Arc<Identity>,
     pub(crate) material: Material,
+    /// Those whose authorities TLS names to clients.
+    pub(crate) authenticators: Arc<Authenticators>,
     pub(crate) ended: JoinHandle<Outcome>,
     _folder: Folder,
 }
@@ -47,24 +49,44 @@ pub(crate) fn start<H: Handler>(api: H, limits: Limits, delay: Duration) -> Runn
 
 /// Starts a server around `api`, with a TLS configuration.
 pub(crate) fn start_with<H: Handler>(api: H, limits: Limits, delay: Duration, tls: TlsConfig) -> Running {
+    start_with_layers(api, limits, delay, tls, |_| OptionalLayers::default())
+}
+
+/// Starts a server around `api`, with a TLS configuration and optional layers. With the layer `retry_after`,
+/// it refuses requests before it stops to listen.
+pub(crate) fn start_with_layers<H: Handler>(
+    api: H,
+    limits: Limits,
+    delay: Duration,
+    tls: TlsConfig,
+    layers: impl FnOnce(&Lifecycle) -> OptionalLayers,
+) -> Running {
     let folder = Folder::new().unwrap();
     let names = Names::of_this_host("10.0.0.1".parse().unwrap());
     let material = Pki::new(folder.path()).ensure(&names, SystemTime::now()).unwrap();
     let identity = Identity::new(material.serving.clone()).unwrap();
-    let tls = TlsConfig { client_authorities: material.authority.clone(), ..tls };
-    let tls = identity.server_config(&tls).unwrap();
+    let authorities = vec![CertificateDer::from_pem_slice(material.authority.as_bytes()).unwrap()];
+    let named = Authenticators {
+        certificates: Some(ClientAuthority::new(authorities).unwrap()),
+        ..Default::default()
+    };
+    let authenticators = Arc::new(named);
+    let tls = Acceptor::new(identity.clone(), tls, authenticators.clone()).unwrap();
     let lifecycle = Lifecycle::new();
     let mut checks = Checks::new();
     checks.add(Check::ping()).unwrap();
     checks.add(Check::shutdown(lifecycle.clone())).unwrap();
     let (everybody, info) = (Authorizer::always_allow(), Arc::new(Info::default()));
-    let handler = server::stack(api, Arc::default(), &everybody, Arc::new(checks), info);
-    let server = Server::listen("127.0.0.1:0".parse().unwrap(), limits, lifecycle.clone())
-        .unwrap()
-        .with_shutdown_delay(delay);
+    let layers = layers(&lifecycle);
+    let refuses = layers.retry_after.is_some();
+    let handler = server::stack(api, Arc::default(), &everybody, Arc::new(checks), info, layers);
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Server::listen(address, PortUse::Exclusive, limits, lifecycle.clone()).unwrap();
+    let server = server.with_shutdown_delay(delay);
+    let server = if refuses { server.refusing_first() } else { server };
     let address = server.address();
     let ended = tokio::spawn(server.run(tls, handler));
-    Running { address, lifecycle, identity, material, ended, _folder: folder }
+    Running { address, lifecycle, identity, material, authenticators, ended, _folder: folder }
 }
 
 impl Running {

@@ -50,7 +50,7 @@ impl Api {
         place: Place,
     ) -> Result<Response, Error> {
         if websocket::is_upgrade(request.headers()) {
-            return self.upgrade(request, location, place).await;
+            return self.upgrade(request, location, place, self.config.stream_bytes_per_second).await;
         }
         let query = request.uri().query().unwrap_or_default().to_owned();
         if location.path.is_empty() && matches!(*request.method(), Method::GET | Method::HEAD) {

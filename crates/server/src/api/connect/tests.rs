@@ -16,6 +16,7 @@ async fn api() -> Api {
         shortest_watch: Duration::from_secs(1),
         cbor: false,
         compression: false,
+        stream_bytes_per_second: None,
     };
     let backends = Backends::new(KubeletClient::default()).unwrap();
     Api::new(Arc::new(Fixture::new().await.registry), Lifecycle::new(), config, backends)

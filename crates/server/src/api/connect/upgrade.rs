@@ -17,7 +17,7 @@ use schema::status::{Cause, Details, Reason};
 use schema::view::View as _;
 use schema::views::meta::v1::Status as StatusView;
 use streams::remote_command::{self, Session, Streams};
-use streams::{spdy, websocket};
+use streams::{Throttled, spdy, websocket};
 use tokio::time::timeout;
 
 use super::proxy::add_forwarded_for;
@@ -25,6 +25,7 @@ use super::{Backends, OPENING, Place, empty, failed, switched_unasked, uri};
 use crate::api::Api;
 use crate::takeover::{Taken, Takeover};
 use crate::{Body, Error, Request, Response, Status};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
@@ -53,20 +54,23 @@ impl Api {
             return self.tunnel(request, &location, place).await;
         }
         if connect != Connect::PortForward && offers(|protocol| protocol == remote_command::PROTOCOL) {
-            return translate(headers, self.backends.clone(), location, place);
+            let (backends, limit) = (self.backends.clone(), self.config.stream_bytes_per_second);
+            return translate(headers, backends, location, place, limit);
         }
         if !websocket::is_upgrade(headers) {
             return Err(Status::bad_request("Upgrade request required").into());
         }
-        self.upgrade(request, &location, place).await
+        self.upgrade(request, &location, place, self.config.stream_bytes_per_second).await
     }
 
-    /// Forwards an upgrade to the backend, and then copies bytes in both directions.
+    /// Forwards an upgrade to the backend, and then copies bytes in both directions, at most `limit` per
+    /// second in each of them.
     pub(super) async fn upgrade(
         &self,
         request: &Request,
         location: &Location,
         place: Place,
+        limit: Option<NonZeroU64>,
     ) -> Result<Response, Error> {
         let mut headers = request.headers().clone();
         add_forwarded_for(&mut headers, request.peer.address.ip());
@@ -81,7 +85,7 @@ impl Api {
         let mut switched = Response::new(Body::Empty);
         *switched.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *switched.headers_mut() = response.into_parts().0.headers;
-        switched.extensions_mut().insert(Takeover::new(move |client| copy(client, upgrade)));
+        switched.extensions_mut().insert(Takeover::new(move |client| copy(client, upgrade, limit)));
         Ok(switched)
     }
 
@@ -118,9 +122,10 @@ impl Api {
             chosen => format!("{TUNNEL_PREFIX}{chosen}"),
         };
         let mut switched = accepted(request.headers(), &chosen)?;
+        let limit = self.config.stream_bytes_per_second;
         switched.extensions_mut().insert(Takeover::new(move |client| async move {
             let Some(backend) = upgraded(upgrade).await else { return };
-            if let Err(error) = streams::tunnel::run(client, backend).await {
+            if let Err(error) = streams::tunnel::run(client, Throttled::new(backend, limit)).await {
                 log::debug!(error:%; "a tunnel ended in the middle");
             }
         }));
@@ -196,9 +201,9 @@ async fn upgraded(upgrade: OnUpgrade) -> Option<Taken> {
     }
 }
 
-async fn copy(client: Taken, upgrade: OnUpgrade) {
+async fn copy(client: Taken, upgrade: OnUpgrade, limit: Option<NonZeroU64>) {
     let Some(backend) = upgraded(upgrade).await else { return };
-    if let Err(error) = streams::copy::both(client, backend).await {
+    if let Err(error) = streams::copy::both(client, Throttled::new(backend, limit)).await {
         log::debug!(error:%; "a stream ended in the middle");
     }
 }
@@ -239,6 +244,7 @@ fn translate(
     backends: Arc<Backends>,
     location: Location,
     place: Place,
+    limit: Option<NonZeroU64>,
 ) -> Result<Response, Error> {
     let mut response = accepted(headers, remote_command::PROTOCOL)?;
     response.extensions_mut().insert(Takeover::new(move |client| async move {
@@ -253,7 +259,10 @@ fn translate(
         let opening = timeout(OPENING, open(&backends, &location, place));
         let Some(opened) = session.while_opening(opening).await else { return };
         let outcome = match opened.unwrap_or_else(|_| Err(unanswered("error sending request"))) {
-            Ok((backend, protocol)) => session.run(backend, &protocol, |said| ending(&protocol, said)).await,
+            Ok((backend, protocol)) => {
+                let backend = Throttled::new(backend, limit);
+                session.run(backend, &protocol, |said| ending(&protocol, said)).await
+            }
             Err(status) => session.refuse(in_stream(&status).as_bytes()).await,
         };
         if let Err(error) = outcome {

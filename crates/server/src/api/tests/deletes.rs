@@ -131,6 +131,17 @@ async fn propagation_is_a_finalizer_and_202_only_without_orphans() {
 }
 
 #[tokio::test]
+async fn without_a_garbage_collector_no_finalizers_wait_for_one() {
+    for policy in ["Foreground", "Orphan", "Background"] {
+        let off = registry::GarbageCollection::Off;
+        let server = Server::start_with(|config| config.garbage_collection = off).await;
+        make_map(&server, "a", "").await;
+        let path = format!("{MAPS}/a?propagationPolicy={policy}");
+        server.send("DELETE", &path, "").await.says(200, r#""status":"Success""#);
+    }
+}
+
+#[tokio::test]
 async fn repeated_delete_changes_the_propagation() {
     let server = with_map("").await;
     let path = format!("{MAPS}/a");

@@ -172,7 +172,7 @@ async fn watch_ends_at_its_timeout_and_when_the_server_drains() {
     assert_eq!(setup.short("application/json", STATE).await, "");
     let response = setup.watch("application/json", STATE, LONG).await;
     let end = tokio::spawn(body(response));
-    setup.lifecycle.advance(Phase::Draining);
+    setup.lifecycle.advance(crate::Phase::Draining);
     assert_eq!(tokio::time::timeout(Duration::from_secs(5), end).await.unwrap().unwrap(), "");
 }
 

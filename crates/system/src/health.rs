@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use admission::webhook::Breakers;
 use cache::{Cache, Resource};
@@ -16,7 +16,7 @@ use server::health::{Check, Checks, Duplicate, Endpoint};
 use store::{Health, Unreadable};
 use tasks::Counts;
 
-use system::Hooks;
+use crate::Hooks;
 
 /// The post-start hooks of the reference, in its order.
 const HOOKS: &[&str] = &[
@@ -55,20 +55,21 @@ const HOOKS: &[&str] = &[
 const ENCRYPTION_RELOAD: &str = "poststarthook/start-encryption-provider-config-automatic-reload";
 
 /// What there is to check of encryption.
-pub(crate) struct Encrypted {
+pub struct Encrypted {
     /// Whether its plugins answer.
-    pub(crate) plugins: Option<HealthCheck>,
+    pub plugins: Option<HealthCheck>,
     /// Whether its configuration is read again when it changes.
-    pub(crate) is_reloaded: bool,
+    pub is_reloaded: bool,
 }
 
-/// All checks.
-pub(crate) fn checks(
+/// All checks. Until `live_until`, those of hooks pass for `/livez`.
+pub fn checks(
     registry: &Arc<Registry>,
     hooks: &Arc<Hooks>,
     lifecycle: &Lifecycle,
     breakers: Breakers,
     encrypted: Encrypted,
+    live_until: Instant,
 ) -> Result<Checks, Duplicate> {
     let mut checks = Checks::new();
     checks.add(Check::new("ping", Endpoint::ALL, || {
@@ -99,10 +100,11 @@ pub(crate) fn checks(
     let reload = encrypted.is_reloaded.then_some(&ENCRYPTION_RELOAD);
     for name in reload.into_iter().chain(HOOKS) {
         let hooks = hooks.clone();
-        checks.add(Check::new(*name, Endpoint::ALL, move || {
+        let check = Check::new(*name, Endpoint::ALL, move || {
             let done = hooks.find(name).map_or_else(|| hooks.all_done(), |hook| hook.is_done());
             async move { if done { Ok(()) } else { Err("not finished".into()) } }
-        }))?;
+        });
+        checks.add(check.live_until(live_until))?;
     }
     checks.add(Check::shutdown(lifecycle.clone()))?;
     checks.note({
@@ -147,7 +149,7 @@ fn informers(cache: &Cache, own: &HashSet<String>) -> Result<(), String> {
 }
 
 /// Logs when the store stops to accept writes, and when it does again.
-pub(crate) async fn log_changes(registry: Arc<Registry>) {
+pub async fn log_changes(registry: Arc<Registry>) {
     let mut was_good = true;
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -5,14 +5,14 @@ use std::time::Duration;
 use auth::config::url_fault;
 use object::quote::quote;
 
-use access::ServiceAccountOptions;
+use crate::ServiceAccountOptions;
 
 /// A shorter limit makes no sense for the tokens of pods, which ask for this much.
 const EXTENDED_LIFETIME_ASKED: u64 = 60 * 60 + 7;
 const EXTENDED_LIFETIME: u64 = 365 * 24 * 60 * 60;
 
 /// Refuses flags that contradict each other; otherwise says what to warn about.
-pub(super) fn check(options: &ServiceAccountOptions) -> Result<Vec<String>, String> {
+pub fn check(options: &ServiceAccountOptions) -> Result<Vec<String>, String> {
     let longest = options.longest;
     let bounds = Duration::from_secs(60 * 60)..=Duration::from_secs(1 << 32);
     if !longest.is_zero() && !bounds.contains(&longest) {
