@@ -3,11 +3,10 @@
 use crate::User;
 use aws_lc_rs::digest::{SHA256, digest};
 use outbound::{Pool, Purpose};
-use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
-use rustls::{DistinguishedName, RootCertStore};
+use rustls::{CertificateError, DistinguishedName};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -37,7 +36,7 @@ impl Certificates {
     /// The subjects of the authorities.
     pub(crate) fn subjects(&self) -> Vec<DistinguishedName> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        current.as_ref().map(|verifier| verifier.root_hint_subjects().to_vec()).unwrap_or_default()
+        current.pool.authorities().subjects()
     }
 
     /// A number that changes with the authorities.
