@@ -55,9 +55,9 @@ pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
 pub use custom::CustomStrategy;
 pub use flowcontrol::FLOW_CONTROL_DEFAULTS;
 pub use kind::{
-    Action, BuiltinConversion, Connect, Deleted, Dependents, Generation, Kind, MetadataRules, OldVersion, Refusal,
-    ScalePaths, Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody, Traffic, Verb,
-    Version, WrittenPart, store_prefix,
+    Action, BuiltinConversion, Connect, Deleted, Dependents, Generation, Kind, MetadataRules, OldVersion,
+    Refusal, ScalePaths, Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody,
+    Traffic, Verb, Version, WrittenPart, store_prefix,
 };
 pub use resets::{FieldPath, ResetFields, Resets};
 pub use resource_type::{

@@ -1,6 +1,6 @@
 //! The rules that kinds share that make pods of a template.
 
-use crate::defaults::{update_map, fill, update_or_insert_map};
+use crate::defaults::{fill, update_map, update_or_insert_map};
 use crate::label_selector::{self, Values};
 use crate::template;
 use crate::{Check, ScalePaths, Subresource, checks, object_meta};
@@ -26,7 +26,9 @@ pub(crate) fn take_labels_of_template(object: &mut Map) {
     else {
         return;
     };
-    update_map(object, "spec", |spec| fill(spec, "selector", Map::from_iter([("matchLabels", labels.clone())])));
+    update_map(object, "spec", |spec| {
+        fill(spec, "selector", Map::from_iter([("matchLabels", labels.clone())]))
+    });
     update_or_insert_map(object, "metadata", |metadata| {
         if metadata.get("labels").and_then(Value::as_map).is_none_or(Map::is_empty) {
             metadata.insert(Key::known("labels"), labels);

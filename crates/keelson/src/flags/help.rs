@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::table::FLAGS;
+use super::table::flags;
 use super::{Effect, Flag, Group};
 
 const WIDTH: usize = 100;
@@ -26,7 +26,7 @@ pub(crate) fn text() -> String {
          certificates, and writes a kubeconfig there for the administrator.\n",
     );
     for group in Group::ALL {
-        let mut flags = FLAGS.iter().filter(|flag| flag.group == *group && in_effect(flag)).peekable();
+        let mut flags = flags().filter(|flag| flag.group == *group && in_effect(flag)).peekable();
         if flags.peek().is_none() {
             continue;
         }
@@ -36,7 +36,7 @@ pub(crate) fn text() -> String {
         }
     }
     out.push_str("\nAccepted without effect, with a warning, because there is nothing for them to change:\n");
-    for flag in FLAGS {
+    for flag in flags() {
         if let Effect::Ignored(why) = flag.effect {
             push_wrapped(&mut out, &format!("--{}: {why}", flag.name), 2);
         }
@@ -46,8 +46,7 @@ pub(crate) fn text() -> String {
     );
     for group in Group::ALL {
         let is_later = |flag: &&Flag| flag.group == *group && matches!(flag.effect, Effect::Later);
-        let names: Vec<String> =
-            FLAGS.iter().filter(is_later).map(|flag| format!("--{}", flag.name)).collect();
+        let names: Vec<String> = flags().filter(is_later).map(|flag| format!("--{}", flag.name)).collect();
         if !names.is_empty() {
             let _ = writeln!(out, "  {}:", group.title());
             push_wrapped(&mut out, &names.join(" "), INDENT);

@@ -2,7 +2,7 @@
 
 use super::horizontal_pod_autoscaler::HorizontalPodAutoscalerStrategy;
 use super::v1;
-use crate::defaults::{update_map, fill, update_or_insert_map};
+use crate::defaults::{fill, update_map, update_or_insert_map};
 use crate::{Strategy, map_at};
 use object::quantity::Quantity;
 use object::{Key, Map, Value};

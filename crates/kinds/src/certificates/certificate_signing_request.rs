@@ -6,7 +6,7 @@
 use super::validate::{self, Through};
 use crate::Resets;
 use crate::cells::NONE;
-use crate::defaults::{update_map, each, fill, fill_text, update_or_insert_map};
+use crate::defaults::{each, fill, fill_text, update_map, update_or_insert_map};
 use crate::table::human_duration;
 use crate::x509::{
     KUBELET_CLIENT_SIGNER, KUBELET_SERVING_SIGNER, LEGACY_SIGNER, SigningRequest, check_kubelet_client,

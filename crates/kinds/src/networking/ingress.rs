@@ -3,7 +3,7 @@
 use super::ingress_rules;
 use crate::Resets;
 use crate::cells::{NONE, joined, text_or};
-use crate::defaults::{update_map, each, fill_text};
+use crate::defaults::{each, fill_text, update_map};
 use crate::{
     About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, Subresource, addresses, columns,
 };

@@ -17,7 +17,8 @@ pub(crate) const KIND: Kind = Kind {
     singular: "networkpolicy",
     kind: "NetworkPolicy",
     short_names: &["netpol"],
-    old_versions: &[OldVersion::named("extensions/v1beta1").by(|object| update_or_insert_map(object, "spec", policy_types))],
+    old_versions: &[OldVersion::named("extensions/v1beta1")
+        .by(|object| update_or_insert_map(object, "spec", policy_types))],
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),
         Column::text(
