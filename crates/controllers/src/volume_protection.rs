@@ -101,7 +101,7 @@ mod tests {
     impl Fixture {
         async fn volume(&self, name: &str, phase: &str) {
             let text = format!(
-                r#"{{"metadata":{{"name":"{name}"}},"spec":{{"capacity":{{"storage":"1Gi"}},
+                r#"{{"metadata":{{"name":"{name}","finalizers":["{FINALIZER}"]}},"spec":{{"capacity":{{"storage":"1Gi"}},
                 "accessModes":["ReadWriteOnce"],"hostPath":{{"path":"/x"}}}}}}"#
             );
             self.create(VOLUMES, &text).await;

@@ -3,8 +3,10 @@
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{CertificateError, RootCertStore};
 use std::sync::Arc;
+use std::time::Duration;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::parse_x509_certificate;
+use x509_parser::time::ASN1Time;
 use x509_parser::x509::X509Version;
 
 /// What a certificate is used for.
@@ -59,13 +61,15 @@ fn check_dates_and_usage(
     now: UnixTime,
 ) -> Result<(), CertificateError> {
     let (_, parsed) = parse_x509_certificate(certificate).map_err(|_| CertificateError::BadEncoding)?;
-    let validity = parsed.validity();
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    if now < validity.not_before.timestamp() {
-        return Err(CertificateError::NotValidYet);
+    let at = |time: ASN1Time| {
+        UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or(0)))
+    };
+    let (not_before, not_after) = (at(parsed.validity().not_before), at(parsed.validity().not_after));
+    if now < not_before {
+        return Err(CertificateError::NotValidYetContext { time: now, not_before });
     }
-    if now > validity.not_after.timestamp() {
-        return Err(CertificateError::Expired);
+    if now > not_after {
+        return Err(CertificateError::ExpiredContext { time: now, not_after });
     }
     if !allows(&parsed, purpose)? {
         return Err(CertificateError::InvalidPurpose);
@@ -100,7 +104,7 @@ mod tests {
     const NOW: u64 = 1_750_000_000;
 
     fn now() -> UnixTime {
-        UnixTime::since_unix_epoch(std::time::Duration::from_secs(NOW))
+        UnixTime::since_unix_epoch(Duration::from_secs(NOW))
     }
 
     /// A certificate that an authority outside of the pool signed.
@@ -128,9 +132,12 @@ mod tests {
     #[test]
     fn dates_and_usages_of_a_certificate_of_the_pool_are_checked() {
         let old = leaf(|params| params.not_after = date_time_ymd(2020, 1, 1));
-        assert_eq!(check(old, Purpose::Server), Some(Err(CertificateError::Expired)));
+        assert!(matches!(check(old, Purpose::Server), Some(Err(CertificateError::ExpiredContext { .. }))));
         let new = leaf(|params| params.not_before = date_time_ymd(2090, 1, 1));
-        assert_eq!(check(new, Purpose::Server), Some(Err(CertificateError::NotValidYet)));
+        assert!(matches!(
+            check(new, Purpose::Server),
+            Some(Err(CertificateError::NotValidYetContext { .. }))
+        ));
         let of_client =
             || leaf(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
         assert_eq!(check(of_client(), Purpose::Client), Some(Ok(())));

@@ -10,7 +10,7 @@ const PODS: Address<'static> = Address::core("pods", "n");
 impl Fixture {
     async fn claim(&self, name: &str, metadata: &str) {
         let text = format!(
-            r#"{{"metadata":{{"name":"{name}"{metadata}}},"spec":{{"accessModes":["ReadWriteOnce"],
+            r#"{{"metadata":{{"name":"{name}","finalizers":["{FINALIZER}"]{metadata}}},"spec":{{"accessModes":["ReadWriteOnce"],
             "resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#
         );
         self.create(CLAIMS, &text).await;

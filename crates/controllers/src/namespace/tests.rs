@@ -239,7 +239,10 @@ impl Plugin for Guard {
         attributes: &'a Attributes<'_>,
         _object: Option<&'a mut Value>,
     ) -> Deferred<'a, Result<(), Status>> {
-        let is_open = attributes.name != "guarded" || self.0.load(Ordering::Relaxed);
+        // In a deletecollection only the old object has the name.
+        let metadata = attributes.old.and_then(|old| old.get("metadata"));
+        let name = metadata.and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
+        let is_open = name != Some("guarded") || self.0.load(Ordering::Relaxed);
         Deferred::Now(if is_open { Ok(()) } else { Err(attributes.forbidden(None, "it is guarded")) })
     }
 }
@@ -263,7 +266,7 @@ async fn refused_deletions_are_shown_and_tried_again() {
     fixture
         .until_conditions(&[
             "NamespaceDeletionContentFailure True ContentDeletionFailed: Failed to delete all resource types, 1 remaining: \
-             configmaps \"guarded\" is forbidden: it is guarded",
+             configmaps \"Unknown\" is forbidden: it is guarded",
             "NamespaceContentRemaining True SomeResourcesRemain: Some resources are remaining: secrets. has 1 resource instances",
             "NamespaceFinalizersRemaining True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: \
              example.com/x in 1 resource instances",
