@@ -209,7 +209,7 @@ impl Watcher {
                     Some(chunk) => {
                         self.check_era()?;
                         // Nobody signals a watcher of a removed type.
-                        self.is_through &= removed.is_none();
+                        self.has_caught_up &= removed.is_none();
                         return Ok(Delivery::Chunk(chunk));
                     }
                     None => self.read(encoding.filter(|_| self.shares_chunks)),
