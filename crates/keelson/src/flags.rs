@@ -1,6 +1,6 @@
 //! The command line: one table of flags, and everything that derives from it.
 //!
-//! A row of [`table::FLAGS`] has the name of a flag, its value type, and its effect. Parsing, `--help`, the
+//! A row of [`table::flags`] has the name of a flag, its value type, and its effect. Parsing, `--help`, the
 //! suggestion for a misspelt name and the warning about a flag that has no effect yet all read that table.
 //!
 //! Forms: `--name=value`, `--name value`, and for switches also `--name` alone; `-v 4`, `-v=4`, `-v4`. An
@@ -255,12 +255,11 @@ impl Argument {
 /// Whether a flag of this name needs no value.
 pub(crate) fn is_switch(name: &str) -> bool {
     let name = name.replace('_', "-");
-    table::FLAGS.iter().any(|flag| flag.name == name && flag.kind == ValueType::Switch)
+    table::flags().any(|flag| flag.name == name && flag.kind == ValueType::Switch)
 }
 
 fn find(argument: &Argument) -> Result<&'static Flag, Error> {
-    table::FLAGS
-        .iter()
+    table::flags()
         .find(|flag| flag.name == argument.name)
         .ok_or_else(|| Error::Unknown { flag: argument.shown.clone(), suggestion: nearest(&argument.name) })
 }
@@ -268,7 +267,7 @@ fn find(argument: &Argument) -> Result<&'static Flag, Error> {
 /// The flag with the most similar name, if it is similar enough.
 fn nearest(name: &str) -> Option<&'static str> {
     let allowed = (name.len() / 4).clamp(1, 4);
-    let candidates = table::FLAGS.iter().filter(|flag| flag.name.len() > 1);
+    let candidates = table::flags().filter(|flag| flag.name.len() > 1);
     let distances = candidates.map(|flag| (distance(name, flag.name), flag.name));
     distances.filter(|(distance, _)| *distance <= allowed).min().map(|(_, name)| name)
 }

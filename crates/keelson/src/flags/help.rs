@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::table::FLAGS;
+use super::table::flags;
 use super::{Effect, Flag, Group};
 
 const WIDTH: usize = 100;
@@ -26,7 +26,7 @@ pub(crate) fn text() -> String {
          certificates, and writes a kubeconfig there for the administrator.\n",
     );
     for group in Group::ALL {
-        let mut flags = FLAGS.iter().filter(|flag| flag.group == *group && in_effect(flag)).peekable();
+        let mut flags = flags().filter(|flag| flag.group == *group && in_effect(flag)).peekable();
         if flags.peek().is_none() {
             continue;
         }
@@ -39,8 +39,7 @@ pub(crate) fn text() -> String {
         "\nAccepted without effect so far, each with a warning, so that a command line of the reference works:\n",
     );
     for group in Group::ALL {
-        let names: Vec<String> = FLAGS
-            .iter()
+        let names: Vec<String> = flags()
             .filter(|flag| flag.group == *group && !in_effect(flag))
             .map(|flag| format!("--{}", flag.name))
             .collect();

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::table::FLAGS;
+use super::table::flags;
 use super::*;
 use access::{AccessOptions, ServiceAccountOptions};
 
@@ -27,7 +27,7 @@ fn defaults_are_those_of_the_help() {
     );
     // The flags of an issuer have an effect together only.
     let is_alone = |flag: &&Flag| !flag.name.starts_with("oidc-");
-    let defaults = FLAGS.iter().filter(|flag| !flag.default.is_empty());
+    let defaults = flags().filter(|flag| !flag.default.is_empty());
     for flag in defaults.filter(is_alone) {
         let explicit = parse([format!("--{}={}", flag.name, flag.default)]).unwrap().options;
         // Of these it is known whether they were given.
@@ -161,7 +161,7 @@ fn invalid_command_lines_have_clear_errors() {
 
 #[test]
 fn table_has_all_flags_of_the_reference_and_each_name_once() {
-    let mut names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
+    let mut names: Vec<&str> = flags().map(|flag| flag.name).collect();
     names.sort_unstable();
     let count = names.len();
     names.dedup();
@@ -202,7 +202,7 @@ fn webhooks_have_breakers_and_a_way_out() {
 #[test]
 fn help_lists_every_flag_within_100_columns() {
     let text = help::text();
-    for flag in FLAGS {
+    for flag in flags() {
         assert!(text.contains(&format!("-{}", flag.name)), "{}", flag.name);
     }
     for line in text.lines() {
@@ -212,7 +212,7 @@ fn help_lists_every_flag_within_100_columns() {
 
 #[test]
 fn every_flag_with_an_effect_has_help() {
-    for flag in FLAGS {
+    for flag in flags() {
         let explained = !flag.help.is_empty();
         assert_eq!(explained, matches!(flag.effect, Effect::Set(_)), "{}", flag.name);
     }
@@ -234,14 +234,14 @@ fn every_flag_about_security_has_an_effect() {
         matches!(flag.group, Group::Authentication | Group::Authorization | Group::Admission)
             || flag.name.starts_with("encryption-provider-config")
     };
-    for flag in FLAGS.iter().filter(is_about_security) {
+    for flag in flags().filter(is_about_security) {
         assert!(matches!(flag.effect, Effect::Set(_)), "{}", flag.name);
     }
 }
 
 #[test]
 fn help_names_every_controller() {
-    let flag = FLAGS.iter().find(|flag| flag.name == "controllers").unwrap();
+    let flag = flags().find(|flag| flag.name == "controllers").unwrap();
     for controller in controllers::CONTROLLERS {
         assert!(flag.help.contains(controller.name), "{}", controller.name);
     }
@@ -252,7 +252,7 @@ fn default_authorization_modes_are_those_of_the_help_and_none_is_none() {
     let modes = |options: &ServerOptions| -> Vec<String> {
         access::authorization::modes(&options.access).map(str::to_owned).collect()
     };
-    let flag = FLAGS.iter().find(|flag| flag.name == "authorization-mode").unwrap();
+    let flag = flags().find(|flag| flag.name == "authorization-mode").unwrap();
     assert_eq!(modes(&options(&format!("--authorization-mode={}", flag.default))), modes(&options("")));
     assert!(modes(&options("--authorization-mode=")).is_empty());
 }

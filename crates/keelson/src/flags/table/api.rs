@@ -1,0 +1,349 @@
+//! The flags of the API and of its storage.
+
+use super::super::{Effect, Flag, Group, ValueType, etcd, value};
+use super::{add, later, optional};
+use allocation::PortRange;
+use kinds::Privileged;
+use std::time::Duration;
+use storage::Backend;
+
+/// The rows.
+pub(super) const FLAGS: &[Flag] = &[
+    Flag {
+        name: "storage",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "embedded",
+        help: "Where objects are kept. embedded: in the data directory, durable; memory: nowhere, for tests and throw-away \
+               servers. With --etcd-servers they are in etcd.",
+        effect: Effect::Set(|options, value| {
+            options.storage.backend = match value {
+                "embedded" => Backend::Embedded,
+                "memory" => Backend::Memory,
+                _ => return Err("neither embedded nor memory".into()),
+            };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "etcd-servers",
+        group: Group::Storage,
+        kind: ValueType::List,
+        default: "",
+        help: "The URLs of the etcd servers that keep the objects, in place of the data directory. Several servers of this API, \
+               kube-apiserver among them, can use the same ones.",
+        effect: Effect::Set(|options, value| add(&mut options.storage.etcd.servers, value)),
+    },
+    Flag {
+        name: "etcd-servers-overrides",
+        group: Group::Storage,
+        kind: ValueType::List,
+        default: "",
+        help: "Resource types that other etcd servers keep: group/resource#servers, with semicolons between the URLs.",
+        effect: Effect::Set(|options, value| {
+            for text in value.split(',').filter(|text| !text.is_empty()) {
+                options.storage.etcd.overrides.push(etcd::server_override(text)?);
+            }
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "etcd-prefix",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "/registry",
+        help: "What the keys of all objects in etcd begin with.",
+        effect: Effect::Set(|options, value| {
+            options.storage.etcd.prefix = value.to_owned();
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "etcd-cafile",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The authorities, in PEM, that sign the certificates of etcd servers.",
+        effect: Effect::Set(|options, value| optional(&mut options.storage.etcd.ca_file, value)),
+    },
+    Flag {
+        name: "etcd-certfile",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The client certificate for etcd servers, in PEM.",
+        effect: Effect::Set(|options, value| optional(&mut options.storage.etcd.certificate_file, value)),
+    },
+    Flag {
+        name: "etcd-keyfile",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The key of that certificate, in PEM.",
+        effect: Effect::Set(|options, value| optional(&mut options.storage.etcd.key_file, value)),
+    },
+    Flag {
+        name: "etcd-compaction-interval",
+        group: Group::Storage,
+        kind: ValueType::Duration,
+        default: "5m0s",
+        help: "How often history in etcd is given up, by one of the servers that share it; 0 for never.",
+        effect: Effect::Set(|options, value| {
+            object::duration::not_negative(value).map(|interval| options.storage.etcd.compaction = interval)
+        }),
+    },
+    Flag {
+        name: "etcd-healthcheck-timeout",
+        group: Group::Storage,
+        kind: ValueType::Duration,
+        default: "2s",
+        help: "How long a member of etcd may take to say that it works. One that does not is left for another, and /livez and /readyz tell it.",
+        effect: Effect::Set(|options, value| {
+            object::duration::not_negative(value).map(|timeout| options.storage.etcd.health_timeout = timeout)
+        }),
+    },
+    Flag {
+        name: "lease-reuse-duration-seconds",
+        group: Group::Storage,
+        kind: ValueType::Integer,
+        default: "60",
+        help: "How long the same lease of etcd is given to further events.",
+        effect: Effect::Set(|options, value| {
+            let seconds = value.parse().map_err(|_| "not a number of seconds")?;
+            options.storage.etcd.lease_reuse = Duration::from_secs(seconds);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "storage-backend",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The protocol of --etcd-servers: etcd3.",
+        effect: Effect::Set(|_, value| {
+            match value {
+            "" | "etcd3" => Ok(()),
+            _ => Err("--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'".into()),
+        }
+        }),
+    },
+    Flag {
+        name: "storage-media-type",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "application/vnd.kubernetes.protobuf",
+        help: "How objects of built-in kinds are written to etcd: application/vnd.kubernetes.protobuf or application/json. Both are read.",
+        effect: Effect::Set(|options, value| {
+            options.storage.etcd.media_type = etcd::media_type(value)?;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "encryption-provider-config",
+        group: Group::Storage,
+        kind: ValueType::Text,
+        default: "",
+        help: "The file that says which resources are encrypted in the store, and with which keys or plugins.",
+        effect: Effect::Set(|options, value| optional(&mut options.storage.encryption.config, value)),
+    },
+    Flag {
+        name: "encryption-provider-config-automatic-reload",
+        group: Group::Storage,
+        kind: ValueType::Switch,
+        default: "false",
+        help: "Whether that file is read again when it changes.",
+        effect: Effect::Set(|options, value| {
+            value::switch(value).map(|reload| options.storage.encryption.automatic_reload = reload)
+        }),
+    },
+    Flag {
+        name: "history-retention",
+        group: Group::Storage,
+        kind: ValueType::Duration,
+        default: "5m0s",
+        help: "How long changes are kept, so that watches and continued lists can go on from an earlier state.",
+        effect: Effect::Set(|options, value| {
+            let retention = object::duration::not_negative(value)?;
+            if retention.is_zero() {
+                return Err("some history is needed".into());
+            }
+            options.storage.retention = retention;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "controllers",
+        group: Group::Api,
+        kind: ValueType::List,
+        default: "*",
+        help: "Which controllers run: * for all, name for one, -name for none of that name, -* for none. There are \
+               bootstrap-signer-controller, certificatesigningrequest-approving-controller, \
+               certificatesigningrequest-cleaner-controller, certificatesigningrequest-signing-controller, \
+               clusterrole-aggregation-controller, garbage-collector-controller, \
+               legacy-serviceaccount-token-cleaner-controller, namespace-controller, persistentvolume-protection-controller, \
+               persistentvolumeclaim-protection-controller, resourcequota-controller, \
+               root-ca-certificate-publisher-controller, service-cidr-controller, serviceaccount-controller, \
+               serviceaccount-token-controller, token-cleaner-controller and ttl-after-finished-controller.",
+        effect: Effect::Set(|options, value| {
+            options.controllers.add(value).map_err(|error| error.to_string())
+        }),
+    },
+    Flag {
+        name: "cluster-signing-cert-file",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "",
+        help: "The certificate of the authority, in PEM, that signs approved certificate signing requests. Without it, the \
+               authority of the data directory does, unless --client-ca-file names others; then no certificates are signed.",
+        effect: Effect::Set(|options, value| optional(&mut options.signing.certificate, value)),
+    },
+    Flag {
+        name: "cluster-signing-key-file",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "",
+        help: "The key of that authority, in PEM.",
+        effect: Effect::Set(|options, value| optional(&mut options.signing.key, value)),
+    },
+    Flag {
+        name: "cluster-signing-duration",
+        group: Group::Api,
+        kind: ValueType::Duration,
+        default: "8760h0m0s",
+        help: "The longest time that a signed certificate is valid. Requests may ask for less.",
+        effect: Effect::Set(|options, value| {
+            let duration = object::duration::not_negative(value)?;
+            if duration.is_zero() {
+                return Err("certificates have to be valid for some time".into());
+            }
+            options.signing.duration = duration;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "event-ttl",
+        group: Group::Api,
+        kind: ValueType::Duration,
+        default: "1h0m0s",
+        help: "How long events are kept after they were written last; 0 for as long as nobody deletes them.",
+        effect: Effect::Set(|options, value| {
+            // Whole seconds count, as in the reference.
+            options.storage.event_ttl = Duration::from_secs(object::duration::not_negative(value)?.as_secs());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "service-cluster-ip-range",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "10.0.0.0/24",
+        help: "The addresses of services. The first of them is that of the API's own service. With two ranges, of different families, \
+               services can have an address of each.",
+        effect: Effect::Set(|options, value| match value {
+            "" => Ok(()),
+            ranges => options.services.set_ranges(ranges),
+        }),
+    },
+    Flag {
+        name: "service-node-port-range",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "30000-32767",
+        help: "The ports that services can be given on nodes, both ends included.",
+        effect: Effect::Set(|options, value| {
+            if !value.is_empty() {
+                options.services.node_ports = PortRange::parse(value)?;
+            }
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "kubernetes-service-node-port",
+        group: Group::Api,
+        kind: ValueType::Integer,
+        default: "",
+        help: "The node port of the API's own service; 0 for none.",
+        effect: Effect::Set(|options, value| {
+            let port = value.parse().map_err(|_| {
+                format!("--kubernetes-service-node-port {value} must be between 0 and 65535, inclusive. If 0, the Kubernetes master service will be of type ClusterIP")
+            })?;
+            options.services.own_node_port = port;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "endpoint-reconciler-type",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "lease",
+        help: "How the endpoints of the API's own service are kept: lease and master-count put this server in, none leaves them alone.",
+        effect: Effect::Set(|options, value| {
+            options.services.keeps_endpoints = match value {
+                "lease" | "master-count" => true,
+                "none" => false,
+                _ => return Err(format!("{value:?} is none of lease, master-count and none")),
+            };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "apiserver-count",
+        group: Group::Api,
+        kind: ValueType::Integer,
+        default: "1",
+        help: "The number of servers of the cluster. This server is the only one on its store.",
+        effect: Effect::Set(|_options, value| match value::integer(value)? {
+            ..=0 => {
+                Err(format!("--apiserver-count should be a positive number, but value '{value}' provided"))
+            }
+            _ => Ok(()),
+        }),
+    },
+    Flag {
+        name: "runtime-config",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "",
+        help: "Which versions of the API are served beside those that are by default, as key=true or key=false: api/all, api/ga, \
+               api/beta, api/alpha, a group version (batch/v1, /v1 for the core group), or one resource of it (batch/v1/jobs).",
+        effect: Effect::Set(|options, value| {
+            options.runtime_config.extend(value);
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "feature-gates",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "",
+        help: "Features to turn on or off, as name=true or name=false; AllAlpha and AllBeta change all of a kind. WatchList, \
+               CBORServingAndStorage and APIResponseCompression have an effect. The other gates of the reference are accepted.",
+        effect: Effect::Set(|options, value| {
+            options.feature_gates.push(value.to_owned());
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "allow-privileged",
+        group: Group::Api,
+        kind: ValueType::Switch,
+        default: "true",
+        help: "Whether containers may be privileged.",
+        effect: Effect::Set(|options, value| {
+            options.privileged =
+                if value::switch(value)? { Privileged::Allowed } else { Privileged::Refused };
+            Ok(())
+        }),
+    },
+    later("emulated-version", Group::Api, ValueType::List, ""),
+    later("emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
+    later("runtime-config-emulation-forward-compatible", Group::Api, ValueType::Switch, ""),
+    later("delete-collection-workers", Group::Storage, ValueType::Integer, "1"),
+    later("enable-garbage-collector", Group::Storage, ValueType::Switch, "true"),
+    later("etcd-count-metric-poll-period", Group::Storage, ValueType::Duration, "1m0s"),
+    later("etcd-db-metric-poll-interval", Group::Storage, ValueType::Duration, "30s"),
+    later("etcd-readycheck-timeout", Group::Storage, ValueType::Duration, "2s"),
+    later("storage-initialization-timeout", Group::Storage, ValueType::Duration, "1m0s"),
+    later("watch-cache", Group::Storage, ValueType::Switch, "true"),
+    later("watch-cache-sizes", Group::Storage, ValueType::List, ""),
+];
