@@ -507,7 +507,7 @@ mod testing {
         let registry = registry().await;
         let (hooks, values) = (Hooks::default(), values());
         let (ready, is_ready) = tokio::sync::oneshot::channel();
-        let client = Client::new(registry.clone(), SystemIdentity::ApiServer, "test");
+        let client = Client::new(registry.clone(), auth::SystemIdentity::ApiServer, "test");
         let address = Address::core("namespaces", "").named("kube-node-lease");
         let removed = async {
             is_ready.await.unwrap();

@@ -1,9 +1,8 @@
 //! The flags of authentication, authorization and admission.
 
 use super::super::{Effect, Flag, Group, ValueType, value};
-use super::{add, duration, optional, push, seconds, some, switch, text};
+use super::{add, duration, optional, push, some, switch, text};
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 /// The rows.
 pub(super) const FLAGS: &[Flag] = &[

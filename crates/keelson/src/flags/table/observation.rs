@@ -1,8 +1,7 @@
 //! The flags of audit, of other servers, of metrics and traces.
 
 use super::super::{Effect, Flag, Group, ValueType, value};
-use super::{add, duration, later, optional, switch};
-use std::time::Duration;
+use super::{add, later, optional, switch};
 
 /// The rows.
 pub(super) const FLAGS: &[Flag] = &[

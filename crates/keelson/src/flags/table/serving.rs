@@ -2,8 +2,8 @@
 
 use super::super::{Effect, Flag, Group, ValueType, value};
 use super::{
-    ADDRESS_IS_SHARED, NO_GO_FILES, ONE_STREAM, UNBUFFERED, add, duration, ignored, later, optional, push,
-    seconds, show, some, switch,
+    ADDRESS_IS_SHARED, NO_GO_FILES, ONE_STREAM, UNBUFFERED, add, duration, ignored, later, optional, seconds,
+    show, some, switch,
 };
 use crate::options::Show;
 use server::PortUse;
@@ -11,7 +11,6 @@ use server::tls::NamedFiles;
 use server::tls::Oldest;
 use server::tls::Protocols;
 use std::num::NonZeroU64;
-use std::time::Duration;
 
 /// The rows.
 pub(super) const FLAGS: &[Flag] = &[
