@@ -45,7 +45,7 @@ pub(crate) struct GivenFiles {
 }
 
 impl GivenFiles {
-    /// Those of the options. Makes the pair in `--cert-dir`, for the address `advertised`, if it is not there.
+    /// The files of the options. Makes the pair in `--cert-dir`, for the address `advertised`, if absent.
     pub(crate) fn new(options: &ServerOptions, advertised: IpAddr) -> Result<Self, Error> {
         let named = options.named_certificates.clone();
         if let Some((certificate, key)) =

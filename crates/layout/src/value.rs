@@ -53,7 +53,7 @@ pub(crate) fn encode(kind: &Kind, text: &[u8], media_type: MediaType) -> Result<
 }
 
 /// The JSON of an object of a built-in kind, from its stored form: with the defaults of its version, as the
-/// reference reads it. An object of a version that is not served any more is converted to the storage version.
+/// reference reads it. An object of a version that is no longer served is converted to the storage version.
 pub(crate) fn decode(kind: &Kind, stored: &[u8], families: [&'static str; 2]) -> Result<Vec<u8>, String> {
     let Read { version, mut ty, mut object } = match stored.starts_with(ENVELOPE) {
         true => Read::protobuf(kind, stored)?,

@@ -17,7 +17,8 @@
 //!
 //! For a kind whose versions are converted by a webhook, a delete works on the object in the version of its
 //! stored bytes ([`Target::in_place`]). The webhook is called only where an admission webhook or the response
-//! needs another version, and for a client to see whether the webhook refuses the object. For all other kinds a delete works on the working version.
+//! needs another version, and for a client to see whether the webhook refuses the object. For all other
+//! kinds a delete works on the working version.
 
 use crate::commit::{Outcome, Oversize, WriteMode};
 use crate::convert::{map, map_mut};

@@ -76,8 +76,8 @@ fn letter(alphabet: &[u8], bits: u32) -> char {
 }
 
 impl Boot<'_> {
-    /// Makes or renews the lease of this server. As with the reference, a renewal sets the time and the labels
-    /// alone: the holder is the one that made the lease.
+    /// Makes or renews the lease of this server. As with the reference, a renewal sets the time and the
+    /// labels alone: the holder is the server that made the lease.
     pub(super) async fn renew_identity(&self) -> Result<(), Status> {
         let Identity { host, lease, holder } = &self.identity;
         let text = format!(

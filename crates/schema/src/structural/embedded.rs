@@ -225,8 +225,8 @@ impl Meta<'_> {
     }
 }
 
-/// What the type of metadata reads of a value, without unknown and malformed fields; `None` for a value that is
-/// not an object.
+/// What the type of metadata reads of a value, without unknown and malformed fields; `None` for a value that
+/// is not an object.
 pub fn readable_metadata(value: &Value) -> Option<Value> {
     metadata(value).value
 }
