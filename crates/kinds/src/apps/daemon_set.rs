@@ -27,7 +27,7 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["ds"],
     old_versions: &[
         OldVersion::named("apps/v1beta2"),
-        OldVersion::named("extensions/v1beta1").of(|| v1beta1::DaemonSet::schema()).by(upgrade),
+        OldVersion::named("extensions/v1beta1").of(v1beta1::DaemonSet::schema).by(upgrade),
     ],
     categories: &["all"],
     subresources: &[Subresource::STATUS],

@@ -27,8 +27,8 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["deploy"],
     old_versions: &[
         OldVersion::named("apps/v1beta2"),
-        OldVersion::named("apps/v1beta1").of(|| v1beta1::Deployment::schema()).by(upgrade_v1beta1),
-        OldVersion::named("extensions/v1beta1").of(|| v1beta1::Deployment::schema()).by(upgrade_extensions),
+        OldVersion::named("apps/v1beta1").of(v1beta1::Deployment::schema).by(upgrade_v1beta1),
+        OldVersion::named("extensions/v1beta1").of(v1beta1::Deployment::schema).by(upgrade_extensions),
     ],
     categories: &["all"],
     subresources: &[workload::SCALE, Subresource::STATUS],

@@ -28,7 +28,7 @@ pub(crate) const KIND: Kind = Kind {
     old_versions: &[
         OldVersion::named("autoscaling/v2beta2").by(v2beta::upgrade_v2beta2),
         OldVersion::named("autoscaling/v2beta1")
-            .of(|| v2beta1::HorizontalPodAutoscaler::schema())
+            .of(v2beta1::HorizontalPodAutoscaler::schema)
             .by(v2beta::upgrade_v2beta1),
     ],
     subresources: &[Subresource::STATUS],

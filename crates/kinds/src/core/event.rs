@@ -22,8 +22,8 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Event",
     short_names: &["ev"],
     old_versions: &[
-        OldVersion::named("events.k8s.io/v1").of(|| v1::Event::schema()).by(to_core),
-        OldVersion::named("events.k8s.io/v1beta1").of(|| v1::Event::schema()).by(to_core),
+        OldVersion::named("events.k8s.io/v1").of(v1::Event::schema).by(to_core),
+        OldVersion::named("events.k8s.io/v1beta1").of(v1::Event::schema).by(to_core),
     ],
     columns: COLUMNS,
     fields: SelectableFields {

@@ -21,7 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "endpointslice",
     kind: "EndpointSlice",
     old_versions: &[OldVersion::named("discovery.k8s.io/v1beta1")
-        .of(|| v1beta1::EndpointSlice::schema())
+        .of(v1beta1::EndpointSlice::schema)
         .by(upgrade)],
     columns: columns!(|object| {
         let slice = EndpointSlice::of(object);

@@ -25,10 +25,10 @@ pub(crate) const KIND: Kind = Kind {
     old_versions: &[
         OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta3").by(upgrade_v1beta3),
         OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta2")
-            .of(|| v1beta2::PriorityLevelConfiguration::schema())
+            .of(v1beta2::PriorityLevelConfiguration::schema)
             .by(upgrade_v1beta2),
         OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta1")
-            .of(|| v1beta2::PriorityLevelConfiguration::schema())
+            .of(v1beta2::PriorityLevelConfiguration::schema)
             .by(upgrade_v1beta2),
     ],
     scope: Scope::Cluster,

@@ -24,8 +24,8 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Ingress",
     short_names: &["ing"],
     old_versions: &[
-        OldVersion::named("networking.k8s.io/v1beta1").of(|| v1beta1::Ingress::schema()).by(upgrade),
-        OldVersion::named("extensions/v1beta1").of(|| v1beta1::Ingress::schema()).by(upgrade),
+        OldVersion::named("networking.k8s.io/v1beta1").of(v1beta1::Ingress::schema).by(upgrade),
+        OldVersion::named("extensions/v1beta1").of(v1beta1::Ingress::schema).by(upgrade),
     ],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {

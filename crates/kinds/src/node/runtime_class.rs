@@ -21,7 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "RuntimeClass",
     old_versions: &[
         OldVersion::named("node.k8s.io/v1beta1"),
-        OldVersion::named("node.k8s.io/v1alpha1").of(|| v1alpha1::RuntimeClass::schema()).by(upgrade),
+        OldVersion::named("node.k8s.io/v1alpha1").of(v1alpha1::RuntimeClass::schema).by(upgrade),
     ],
     scope: Scope::Cluster,
     columns: columns!(|object| [

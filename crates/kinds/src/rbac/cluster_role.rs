@@ -13,9 +13,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ClusterRole",
     old_versions: &[
         OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
-        OldVersion::named("rbac.authorization.k8s.io/v1alpha1")
-            .of(|| v1alpha1::ClusterRole::schema())
-            .by(|_| {}),
+        OldVersion::named("rbac.authorization.k8s.io/v1alpha1").of(v1alpha1::ClusterRole::schema).by(|_| {}),
     ],
     scope: Scope::Cluster,
     update_checks: super::CHECKED_TWICE,

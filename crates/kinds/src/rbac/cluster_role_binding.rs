@@ -15,7 +15,7 @@ pub(crate) const KIND: Kind = Kind {
     old_versions: &[
         OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
         OldVersion::named("rbac.authorization.k8s.io/v1alpha1")
-            .of(|| v1alpha1::ClusterRoleBinding::schema())
+            .of(v1alpha1::ClusterRoleBinding::schema)
             .by(upgrade_binding),
     ],
     scope: Scope::Cluster,

@@ -13,7 +13,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Role",
     old_versions: &[
         OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
-        OldVersion::named("rbac.authorization.k8s.io/v1alpha1").of(|| v1alpha1::Role::schema()).by(|_| {}),
+        OldVersion::named("rbac.authorization.k8s.io/v1alpha1").of(v1alpha1::Role::schema).by(|_| {}),
     ],
     update_checks: super::CHECKED_TWICE,
     strategy: &RoleStrategy::Role,

@@ -29,14 +29,17 @@ pub(super) struct Subject {
 pub(super) enum Coding {
     /// Keelson's own, encrypted where that is.
     Own(Sealed),
-    /// That of the reference.
-    Etcd {
-        /// As values are written.
-        layout: Layout,
-        /// The same without encryption.
-        plain: Layout,
-        encryption: Encryption,
-    },
+    /// The layout of the reference.
+    Etcd(Box<EtcdCoding>),
+}
+
+/// The layout of keys and values in etcd.
+pub(super) struct EtcdCoding {
+    /// The layout in which values are written.
+    layout: Layout,
+    /// The same layout without encryption.
+    plain: Layout,
+    encryption: Encryption,
 }
 
 /// Why there is no object, and what to say of it.
@@ -146,14 +149,15 @@ impl Coding {
             let layout = Layout::new(&etcd.prefix, etcd.media_type);
             layout.custom(etcd.custom).with_families(etcd.families)
         };
-        Self::Etcd { layout: plain().encrypted(encryption.clone()), plain: plain(), encryption }
+        let layout = plain().encrypted(encryption.clone());
+        Self::Etcd(Box::new(EtcdCoding { layout, plain: plain(), encryption }))
     }
 
     /// What all keys in the store begin with.
     fn root(&self) -> Bytes {
         match self {
             Self::Own(_) => Bytes::new(),
-            Self::Etcd { plain, .. } => plain.encode_prefix(b""),
+            Self::Etcd(etcd) => etcd.plain.encode_prefix(b""),
         }
     }
 
@@ -161,7 +165,7 @@ impl Coding {
     pub(super) fn key(&self, stored: &Key) -> Option<Key> {
         match self {
             Self::Own(_) => Some(stored.clone()),
-            Self::Etcd { plain, .. } => plain.decode_key(stored),
+            Self::Etcd(etcd) => etcd.plain.decode_key(stored),
         }
     }
 
@@ -182,7 +186,8 @@ impl Coding {
                 let freshness = if is_stale { Freshness::Stale } else { Freshness::Current };
                 Ok(Opened { framed, freshness })
             }
-            Self::Etcd { plain, encryption, .. } => {
+            Self::Etcd(etcd) => {
+                let EtcdCoding { plain, encryption, .. } = &**etcd;
                 let [group, name] = address.resource();
                 let transform = encryption.for_resource(group, name);
                 let opened = transform.decrypt(stored.key.as_bytes(), stored.value.clone());
@@ -200,7 +205,7 @@ impl Coding {
     pub(super) fn seal(&self, key: &Key, framed: Bytes) -> Result<Bytes, String> {
         match self {
             Self::Own(sealed) => sealed.encode_value(key, framed),
-            Self::Etcd { layout, .. } => layout.encode_value(key, framed),
+            Self::Etcd(etcd) => etcd.layout.encode_value(key, framed),
         }
     }
 }

@@ -164,7 +164,8 @@ impl Api {
             Verb::Resource(KindVerb::Create | KindVerb::Update | KindVerb::Patch | KindVerb::Delete)
         );
         if is_write && self.is_large(&verb_request).await {
-            return self.large.run(self.verb(verb_request, info)).await;
+            // Boxed: `run` would keep the future of the verb twice in the future of every request.
+            return self.large.run(Box::pin(self.verb(verb_request, info))).await;
         }
         self.verb(verb_request, info).await
     }

@@ -48,7 +48,7 @@ fn parts(text: impl AsRef<str>) -> [Value; 2] {
 }
 
 async fn stored(server: &Server) -> [Value; 2] {
-    parts(&stored_widget(server, "w").await.unwrap())
+    parts(stored_widget(server, "w").await.unwrap())
 }
 
 #[tokio::test]
