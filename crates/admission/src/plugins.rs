@@ -130,7 +130,7 @@ impl Parts<'_> {
     }
 }
 
-/// The feature gates that plugins depend on, as they are by default.
+/// The feature gates that plugins depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
     /// `PodTopologyLabelsAdmission`.

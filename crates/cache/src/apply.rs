@@ -7,7 +7,8 @@
 //!
 //! 1. Changes are applied here and nowhere else, in the order of revisions, all changes of a revision
 //!    together.
-//! 2. A revision is announced after every change up to it was applied, whichever types they belong to.
+//! 2. A revision is announced after every change up to it was applied, whichever types they belong to, or put
+//!    off by a type that lags (`lag`).
 //! 3. The lock holder applies all pending batches and checks again after unlocking. So a task that finds the
 //!    lock taken need not wait for it.
 //! 4. The types of a batch are queued for the waking task after the batch was announced, and before the

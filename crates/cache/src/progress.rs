@@ -1,7 +1,8 @@
 //! How far the changes have been applied, across all types, and the tasks that wait for a revision.
 //!
-//! A revision is announced after every change up to it is in the state and the log of its type: the announced
-//! revision is one that *every* type can serve. Only tasks that wait for it, or for an older one, are woken.
+//! A revision is announced after every change up to it is in the state and the log of its type, or was put
+//! off by a type that lags (`lag`): the announced revision is one that every other type can serve. Only tasks
+//! that wait for it, or for an older one, are woken.
 //!
 //! Revisions are compared within a lineage of the store: any revision of a later lineage comes after all of
 //! an earlier one.

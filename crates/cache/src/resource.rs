@@ -1,4 +1,4 @@
-//! One resource type: its state, its log, and its watchers.
+//! One type, all objects under one key prefix: its state, its log, and its watchers.
 //!
 //! 1. State and log change together, under one lock, all changes of a revision at a time: what a reader sees
 //!    of the type is the state at one revision.
@@ -48,8 +48,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Waits until a revision that was committed can be served by every type, or the store has begun a later
-    /// lineage.
+    /// Waits until a revision that was committed is announced, or the store has begun a later lineage.
     pub(crate) async fn reach(&self, lineage: u64, revision: Revision) -> Result<(), Error> {
         if !self.progress.has_reached(lineage, revision) {
             self.catch_up();
@@ -57,7 +56,7 @@ impl Core {
         self.progress.reach(lineage, revision).await
     }
 
-    /// Waits until a revision can be served by every type, at most for the time that the options say.
+    /// Waits until a revision is announced, at most for the time that the options say.
     pub(crate) async fn wait_for(&self, lineage: u64, revision: Revision) -> Result<(), Error> {
         if self.progress.has_reached(lineage, revision) {
             return Ok(());
@@ -69,7 +68,7 @@ impl Core {
     }
 }
 
-/// One resource type of a [`Cache`](crate::Cache).
+/// One type of a [`Cache`](crate::Cache): all objects under one key prefix.
 pub struct Resource {
     spec: Arc<Spec>,
     core: Arc<Core>,
@@ -150,7 +149,7 @@ impl Resource {
         }
     }
 
-    /// The newest revision that all types of the same store can serve.
+    /// The newest announced revision of the store of this type.
     pub fn revision(&self) -> Revision {
         self.core.progress.revision()
     }

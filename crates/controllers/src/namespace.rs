@@ -98,7 +98,7 @@ impl Reconcile for Namespaces {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         match self.namespaces.lookup("", name).map_err(registry::status)? {
             Some(found) if found.is_deleting() => match self.terminate(name, &found).await {
-                // The namespace was deleted while its content was being deleted.
+                // The namespace was removed while its content was being deleted.
                 Err(error) if error.reason == Reason::NotFound => Ok(None),
                 outcome => outcome,
             },

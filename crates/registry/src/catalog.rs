@@ -5,7 +5,7 @@
 //!    looks up is from that one.
 //! 2. A new catalog shares everything unchanged with its predecessor: a [`GroupVersion`] and its resources
 //!    keep their identity, and with it the documents and encodings that were made from them.
-//! 3. A [`Served`] that is replaced or removed is *retired*; watches that use it end.
+//! 3. A [`Served`] that is replaced by another definition or removed is *retired*; watches that use it end.
 
 use crate::stored::Stored;
 use kinds::{ResourceType, preferred_first};
@@ -101,7 +101,7 @@ impl Served {
         Self { retired: self.retired.clone(), ..Self::new(Arc::new(resource_type), self.stored.clone()) }
     }
 
-    /// Completes when this is removed from the catalog or replaced.
+    /// Completes when this is removed from the catalog, or replaced by another definition of the kind.
     pub async fn retired(&self) {
         // The semaphore has no permits: the future completes when the semaphore is closed.
         let _ = self.retired.acquire().await;

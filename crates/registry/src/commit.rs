@@ -41,7 +41,8 @@ pub(crate) enum Oversize {
 pub(crate) enum Outcome {
     /// The write is committed, or there was nothing to change. The content of the response.
     Done(Content),
-    /// Another write has changed the object since it was read. The 409 for a write that is not retried.
+    /// Another write has changed the object since it was read, or made one with the name of a new object. The
+    /// 409 for a write that is not retried.
     Conflict(Status),
 }
 

@@ -19,7 +19,8 @@ pub struct Answer {
 pub enum Content {
     /// An object of the kind, as it is stored: canonical bytes, mostly in the storage version.
     Entry(Arc<Entry>),
-    /// An object of the kind that is not stored (a dry run): a tree in the working version.
+    /// An object of the kind that is not stored: of a dry run, removed by this write, or a component status.
+    /// A tree in the working version.
     Tree(Value),
     /// An object of another type: a scale, a status.
     Other {

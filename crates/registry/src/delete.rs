@@ -1,8 +1,9 @@
 //! DELETE of one object.
 //!
 //! An object without finalizers and without a grace period is removed at once. Any other object is marked
-//! (`deletionTimestamp`), and removed when its finalizers are gone and its grace period is over. By example,
-//! for an object of a kind without grace periods:
+//! (`deletionTimestamp`). It is removed by the write that removes its last finalizer, or, if it has a grace
+//! period, by a further delete with a period of zero. By example, for an object of a kind without grace
+//! periods:
 //!
 //! ```text
 //! finalizers [a], no policy     marked, finalizers [a]                      answer: the object
@@ -414,7 +415,7 @@ fn complete(target: &Target<'_>, old: &Old, options: &DeleteOptions) -> Result<D
 enum Graceful {
     /// The object has no grace period.
     No,
-    /// The object was just marked, with this grace period in seconds.
+    /// The object was just marked, or its grace period just shortened, with this period in seconds.
     Marked(i64),
     /// The object was marked before, and its grace period does not become shorter.
     Pending,

@@ -1,4 +1,4 @@
-//! Reads the newest state of an object for a write: the object, nothing, or bytes that cannot be read.
+//! Reads the newest state of an object for a write: the object, nothing, or damaged bytes.
 
 use crate::damaged::Damaged;
 use crate::error::status;
@@ -19,7 +19,7 @@ pub(crate) struct Old {
 pub(crate) enum Found {
     /// An object.
     Object(Old),
-    /// Bytes that cannot be read.
+    /// Damaged bytes.
     Damaged(Damaged),
     /// Nothing.
     Nothing,
@@ -35,8 +35,8 @@ impl Registry {
         }
     }
 
-    /// The newest state of the object of a target, without a conversion; and the target in the version of the
-    /// stored bytes, for work on the metadata.
+    /// The newest state of the object of a target, without a call of a conversion webhook, for work on the
+    /// metadata; and the target of [`Target::in_place`].
     pub(crate) async fn find_in_place<'a>(&self, target: &Target<'a>) -> Result<(Target<'a>, Found), Status> {
         Ok(match self.newest(target).await? {
             Ok(Some(entry)) => {

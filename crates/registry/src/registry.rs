@@ -56,7 +56,7 @@ pub struct Config {
     pub authorizer: Authorizer,
     /// The chain of admission plugins.
     pub admission: Chain,
-    /// The hooks of kinds that run code before their writes.
+    /// The hooks of kinds that run code before and after their writes.
     pub hooks: WriteHooks,
     /// The issuer of service account tokens; `None` if the server issues none.
     pub tokens: Option<TokenIssuing>,

@@ -104,8 +104,8 @@ impl<'a> Target<'a> {
         found.shares_objects(own).then_some(found)
     }
 
-    /// This target in the version of the stored bytes of `entry`, for work on the metadata: nothing is
-    /// converted.
+    /// For a kind with a conversion webhook, this target in the version of the stored bytes of `entry`, for
+    /// work on the metadata without the webhook; for any other kind, this target.
     pub(crate) fn in_place(&self, entry: &Entry) -> Self {
         let Some(Stored { in_place: InPlace::Through(views), .. }) = &self.served.stored else {
             return *self;
@@ -175,7 +175,7 @@ impl<'a> Target<'a> {
         Status::not_found(&self.served.group, &self.served.resource, self.name)
     }
 
-    /// 500 for an object whose stored bytes cannot be read.
+    /// 500 for an object whose stored bytes are damaged.
     pub(crate) fn damaged(&self, damaged: &Damaged) -> Status {
         damaged.status(&self.key(WriteMode::DryRun))
     }

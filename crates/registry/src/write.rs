@@ -11,7 +11,7 @@
 //! | 7 owner references, namespace | once more, because a plugin may have changed them |
 //! | 7 further permissions of the kind | a role may grant only what its author holds: as admission left it, before anything else is refused |
 //! | 8 resource version | a stale one is a conflict, whatever else is wrong with the object |
-//! | 9 the kind's hook | reserves resources such as addresses; released unless the change is committed |
+//! | 9 the kind's write hook | reserves resources such as addresses; released unless the change is committed |
 //! | 10 the kind's preparation | restores the fields that this verb or subresource may not change |
 //! | 11 validation | of the complete state; then the defaults of the storage version of a built-in kind, which a converted body lacks |
 //! | 12 permission to create | for a PUT or an apply that creates the object |
@@ -172,7 +172,8 @@ impl Registry {
     }
 }
 
-/// Step 1: the body in the working version, with its defaults, in the namespace of the request.
+/// Step 1, and of a patch or an apply step 4: the body in the working version, with its defaults, in the
+/// namespace of the request.
 async fn incoming(target: &Target<'_>, mut object: Value) -> Result<Value, Status> {
     default(target.served, &mut object)?;
     in_namespace(target, target.served.to_working(object).await?)
@@ -500,7 +501,7 @@ impl<'a> Write<'a> {
         default_stored(target, &mut new)?;
         if !matches!(self.body, Body::New(_)) {
             let Config { authorizer, .. } = self.registry.config();
-            // Step 8 for a PUT or an apply that creates.
+            // Step 12: a PUT or an apply that creates.
             authorizer.check(target.proof.user(), &target.attributes_for("create")).await?;
         }
         let name = object_meta::text(map(&new)?, "name").to_owned();

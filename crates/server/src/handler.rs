@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | `SendBy`: until when the response is sent | `api::dispatch`, watches, proxies | `sending` |
 //! | `Pins`: the superseded objects that the response keeps in memory | `api::dispatch`, `api::list_body` | `sending` |
-//! | `MayPause`: a proxied response whose backend may pause | `api::connect::proxy` | `sending` |
+//! | `MayPause`: a proxied response whose client may stop reading | `api::connect::proxy` | `sending` |
 //! | `Takeover`: who gets the connection after an upgrade | `api::connect` | `connection` |
 //! | `NoCacheControl`: no `Cache-Control` header is added | `Error::into_response` | `layers` |
 //! | `ReasonPhrase` of hyper | `Error::into_response` | hyper |

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The bounds on connections and requests. [`Limits::default`] is what the server runs with; tests make them
-/// small.
+/// The bounds on connections and requests. The server runs with [`Limits::default`], but for those that flags
+/// or the number of file descriptors decide; tests make them small.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// The most open connections. A further one replaces the one that is needed least, or is refused.
@@ -18,7 +18,7 @@ pub struct Limits {
     pub request: Duration,
     /// How long a peer may read nothing of a response with data.
     pub stalled: Duration,
-    /// The bytes of superseded objects that responses may hold in memory.
+    /// The bytes of superseded objects that one response may hold in memory.
     pub pinned: u64,
     /// The budget of unsent bytes of one user: far more than the largest response, and some hundred lists at
     /// once.

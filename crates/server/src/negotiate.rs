@@ -1,6 +1,7 @@
 //! Content negotiation: the media types of responses and of request bodies.
 //!
-//! A request is checked in two steps, as in the reference, and each step can refuse it:
+//! A request is checked in two steps, as in the reference, and each step can refuse it. Custom kinds, for
+//! which the reference has no routes, have the second step only:
 //!
 //! 1. [`route::check`], before the verb is called: do the media types of `Accept` and `Content-Type`, without
 //!    their parameters, match the route?

@@ -127,7 +127,7 @@ impl Content {
         let types = types(&self.shared.client.registry().catalog());
         let (pods, others): (Vec<_>, Vec<_>) =
             types.into_iter().partition(|of| of.resource.spec().prefix() == "pods");
-        let request = EmptiedNamespace { namespace: namespace.into(), uid: uid.into(), deleted_at };
+        let request = NamespaceToEmpty { namespace: namespace.into(), uid: uid.into(), deleted_at };
         for pods in pods {
             left.add(namespace, self.shared.clone().delete(pods, request.clone()).await);
         }
@@ -186,7 +186,7 @@ impl Content {
 
 /// A namespace whose objects are deleted.
 #[derive(Clone)]
-struct EmptiedNamespace {
+struct NamespaceToEmpty {
     namespace: Arc<str>,
     uid: Arc<str>,
     deleted_at: Time,
@@ -203,9 +203,9 @@ impl Shared {
     async fn delete(
         self: Arc<Self>,
         of: NamespacedType,
-        request: EmptiedNamespace,
+        request: NamespaceToEmpty,
     ) -> Result<Option<LeftOfType>, String> {
-        let EmptiedNamespace { namespace, uid, deleted_at } = request;
+        let NamespaceToEmpty { namespace, uid, deleted_at } = request;
         let _slot = self.slots.acquire().await;
         let found = self.namespaces.lookup("", &namespace);
         if !found.is_ok_and(|found| found.is_some_and(|found| found.uid() == &*uid)) {

@@ -72,8 +72,8 @@ impl Negotiator {
         }
     }
 
-    /// The type of a patch by its `Content-Type`: 415 if it is unknown. [`route::check`](super::route::check)
-    /// has run before.
+    /// The type of a patch by its `Content-Type`: 415 if it is unknown. For built-in kinds
+    /// [`route::check`](super::route::check) has run before.
     pub(crate) fn patch_type(self, content_type: &str) -> Result<PatchType, Status> {
         let media_type = match content_type.find(';') {
             Some(end) if end > 0 => content_type.get(..end).unwrap_or(content_type),
