@@ -1,9 +1,9 @@
 //! The API: from an HTTP request to a verb of the registry, and back to a response.
 //!
 //! The API parses the request (`request_info`), finds the route (`routes`), authorizes the user, who learns
-//! only then whether the route exists, negotiates the media type of the response (`negotiate`), calls the verb
-//! (`dispatch`), and encodes the result (`represent`, `list_body`, `watch_body`). Requests for connections to
-//! pods, nodes and services are forwarded (`connect`).
+//! only then whether the route exists, negotiates the media type of the response (`negotiate`), calls the
+//! verb (`dispatch`), and encodes the result (`represent`, `list_body`, `watch_body`). Requests for
+//! connections to pods, nodes and services are forwarded (`connect`).
 
 mod compress;
 mod connect;
