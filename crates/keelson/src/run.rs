@@ -453,6 +453,7 @@ fn registry(
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
+        watch_caches: options.watch_caches.clone(),
         unsafe_delete: options.gates.unsafe_delete,
         garbage_collection: options.garbage_collection,
         privileged: options.privileged,
