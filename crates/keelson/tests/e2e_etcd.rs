@@ -209,6 +209,26 @@ fn an_object_that_fits_without_its_managed_fields_is_stored() {
     assert_eq!(get(&server, &path)["data"].as_object().unwrap().len(), 10_000);
 }
 
+#[test]
+fn an_object_that_is_too_large_for_etcd_is_refused_in_its_words() {
+    let etcd = etcd();
+    let server = server(&etcd, &[]);
+    let refused = |count: usize| {
+        let finalizers: Vec<_> =
+            (0..count).map(|n| format!("example.com/{}-{n:06}", "x".repeat(50))).collect();
+        let map = json!({"metadata": {"name": "a", "finalizers": finalizers}});
+        let (code, status) = server.call("POST", CONFIG_MAPS, &map).unwrap();
+        (code, status.get("reason").cloned(), status["message"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(refused(25_000), (500, None, "etcdserver: request is too large".to_owned()));
+    let (code, reason, message) = refused(35_000);
+    let start = "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2";
+    assert!(message.starts_with(start) && message.ends_with(" vs. 2097152)"), "{message}");
+    assert_eq!((code, reason), (500, None));
+    let (code, _, message) = refused(45_000);
+    assert_eq!((code, message.as_str()), (413, "Request entity too large: limit is 3145728"));
+}
+
 /// Conditions are written after the answer, and to a slow etcd that takes a while: a definition that changes
 /// meanwhile is not in conflict with itself, and its end does not pass over objects that were made meanwhile.
 #[test]
