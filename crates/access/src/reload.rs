@@ -2,13 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use tasks::{Ended, Name};
+use tasks::{Ended, Name, PolledFiles};
 use tokio::sync::Mutex;
-
-/// How often a file is looked at.
-const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Calls `changed` with the new content of a file whenever it is another. What it refuses, and a file that
 /// cannot be read, is logged once, and what was there before stays.
@@ -17,7 +13,8 @@ pub(crate) fn on_change(
     content: Vec<u8>,
     changed: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static,
 ) {
-    let file = Arc::new(Mutex::new(File { path: path.to_owned(), content, changed }));
+    let files = PolledFiles::one(path.to_owned(), content);
+    let file = Arc::new(Mutex::new(File { path: path.to_owned(), files, changed }));
     tasks::spawn(Name::FileReload, move || {
         let file = file.clone();
         async move { file.lock().await.follow().await }
@@ -28,38 +25,39 @@ pub(crate) fn on_change(
 /// A file, what was read of it, and what is to be told.
 struct File<F> {
     path: PathBuf,
-    content: Vec<u8>,
+    files: PolledFiles,
     changed: F,
 }
 
 impl<F: FnMut(&[u8]) -> Result<(), String>> File<F> {
     async fn follow(&mut self) -> Ended {
-        let Self { path, content, changed } = self;
+        let Self { path, files, changed } = self;
         let mut is_readable = true;
         loop {
-            tokio::time::sleep(INTERVAL).await;
+            let contents = files.changed().await;
             let shown = path.display();
-            let now = match tokio::fs::read(&*path).await {
-                Ok(now) => now,
-                Err(error) => {
-                    if std::mem::take(&mut is_readable) {
+            for content in &contents {
+                match content {
+                    Err(error) if std::mem::take(&mut is_readable) => {
                         log::error!(file:% = shown, error:%; "a file cannot be read again; what it said before stays");
                     }
-                    continue;
+                    Err(_) => {}
+                    Ok(content) => {
+                        is_readable = true;
+                        match changed(content) {
+                            Ok(()) => log::info!(file:% = shown; "a file has changed and was read again"),
+                            Err(error) => {
+                                log::error!(file:% = shown, error = error.as_str(); "a changed file cannot be used; what it said before stays");
+                            }
+                        }
+                    }
                 }
-            };
-            is_readable = true;
-            if now == *content {
-                continue;
             }
-            match changed(&now) {
-                Ok(()) => log::info!(file:% = shown; "a file has changed and was read again"),
-                Err(error) => {
-                    log::error!(file:% = shown, error = error.as_str(); "a changed file cannot be used; what it said before stays");
-                }
+            // Known only now: a change that panics is reported again. A file that cannot be read has the
+            // content that it had before.
+            if is_readable {
+                files.set_known(contents);
             }
-            // Known only now: a change that panics is reported again.
-            *content = now;
         }
     }
 }
@@ -69,6 +67,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     #[tokio::test]
     async fn every_other_content_is_reported_once() {
@@ -94,7 +93,7 @@ mod tests {
         std::fs::write(&path, "two").unwrap();
         until(1).await;
         std::fs::remove_file(&path).unwrap();
-        tokio::time::sleep(INTERVAL * 2).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         std::fs::write(&path, "three").unwrap();
         until(2).await;
         assert_eq!(*seen.lock().unwrap(), ["two", "three"]);

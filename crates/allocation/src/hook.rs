@@ -108,9 +108,11 @@ impl Services {
         self.addresses.remove(entry).await
     }
 
-    /// The addresses of a service.
+    /// The addresses of a service that is stored.
     pub fn addresses_of(service: &Map) -> Vec<IpAddr> {
-        Spec::read(service).addresses().iter().filter_map(|ip| parse_lenient(ip)).collect()
+        let mut spec = Spec::read(service);
+        spec.fill_cluster_ips();
+        spec.addresses().iter().filter_map(|ip| parse_lenient(ip)).collect()
     }
 
     /// The faults of the node ports of a committed service.

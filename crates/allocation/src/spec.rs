@@ -61,9 +61,7 @@ impl Spec {
     /// Reads a service that is stored. One from a time before families gets those of its addresses.
     pub(crate) fn read_stored(service: &Map, default: Family) -> Self {
         let mut spec = Self::read(service);
-        if spec.cluster_ips.is_empty() && !spec.cluster_ip.is_empty() {
-            spec.cluster_ips = vec![spec.cluster_ip.clone()];
-        }
+        spec.fill_cluster_ips();
         if spec.is_external_name() || !spec.families.is_empty() {
             return spec;
         }
@@ -82,6 +80,13 @@ impl Spec {
         }
         spec.families = families.into_iter().map(|family| family.name().to_owned()).collect();
         spec
+    }
+
+    /// Fills the list of addresses of a service from a time when it had one.
+    pub(crate) fn fill_cluster_ips(&mut self) {
+        if self.cluster_ips.is_empty() && !self.cluster_ip.is_empty() {
+            self.cluster_ips = vec![self.cluster_ip.clone()];
+        }
     }
 
     /// Writes the fields that differ from `before`, the current state of the service.

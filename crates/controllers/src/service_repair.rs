@@ -13,9 +13,10 @@
 //!   while a write is about it.
 //!
 //! An address or a node port that two services have stays as it is, and so does one that is out of range:
-//! people have to decide. Findings are logged, and told as events of the service or the IPAddress.
+//! people have to decide. A service whose address is in no ServiceCIDR is looked at again when one of those
+//! changes; until the default one is there, at the first start on a store, nobody is told. Findings are logged, and told as events of the service or the IPAddress.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 pub const COMPONENT: &str = "ipallocator-repair-controller";
 /// The component of events about node ports.
 const PORT_COMPONENT: &str = "portallocator-repair-controller";
+/// The ServiceCIDR of the configured ranges, which the server makes.
+const DEFAULT_CIDR: &str = "kubernetes";
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long an IPAddress of this process may be without its service.
@@ -68,9 +71,11 @@ pub fn earlier(cache: &Cache) -> Revision {
 
 /// Runs until the process ends. Objects up to the revision `before` were made by an earlier process.
 pub async fn run(cache: Arc<Cache>, services: Services, before: Revision, client: Client) {
-    let (Some(objects), Some(addresses)) =
-        (cache.resource("services"), cache.resource("ipaddresses.networking.k8s.io"))
-    else {
+    let (Some(objects), Some(addresses), Some(cidrs)) = (
+        cache.resource("services"),
+        cache.resource("ipaddresses.networking.k8s.io"),
+        cache.resource("servicecidrs.networking.k8s.io"),
+    ) else {
         return;
     };
     let mut repair = Repair {
@@ -81,6 +86,8 @@ pub async fn run(cache: Arc<Cache>, services: Services, before: Revision, client
         part: Builder::part_of(Service::schema(), PART).build(),
         objects: Cursor::new(objects),
         addresses: Cursor::new(addresses),
+        cidrs: Cursor::new(cidrs),
+        out_of_range: HashSet::new(),
         due: HashMap::new(),
     };
     while watch::resubscribe_after("services and their addresses", repair.follow().await).await {}
@@ -103,6 +110,9 @@ struct Repair {
     part: Ref<Type>,
     objects: Cursor,
     addresses: Cursor,
+    cidrs: Cursor,
+    /// The services with an address that is in no ServiceCIDR.
+    out_of_range: HashSet<Owner>,
     /// The objects that are to be checked, and when.
     due: HashMap<Item, Instant>,
 }
@@ -115,6 +125,7 @@ impl Repair {
         };
         let mut objects = watch(self.objects.resource()).await?;
         let mut addresses = watch(self.addresses.resource()).await?;
+        let mut cidrs = watch(self.cidrs.resource()).await?;
         loop {
             self.look();
             self.round().await;
@@ -123,6 +134,7 @@ impl Repair {
                 tokio::select! {
                     changed = objects.next() => changed.map(drop),
                     changed = addresses.next() => changed.map(drop),
+                    changed = cidrs.next() => changed.map(drop),
                 }
             };
             match self.due.values().min().copied() {
@@ -135,7 +147,7 @@ impl Repair {
     /// Finds what has changed.
     fn look(&mut self) {
         let now = Instant::now();
-        let Self { objects, addresses, due, .. } = self;
+        let Self { objects, addresses, cidrs, out_of_range, due, .. } = self;
         objects.advance(|update| {
             if let Update::Change { after: Some(entry), .. } = update {
                 due.insert(Item::Service(owner_of(entry)), now);
@@ -146,6 +158,7 @@ impl Repair {
                 due.insert(Item::Address(entry.name().to_owned()), now);
             }
         });
+        cidrs.advance(|_| due.extend(out_of_range.drain().map(|owner| (Item::Service(owner), now))));
     }
 
     /// Looks at everything whose time has come. What fails is looked at again.
@@ -190,12 +203,16 @@ impl Repair {
     }
 
     /// Every address of a service has its IPAddress; the time until it has to be looked at again.
-    async fn check_service(&self, owner: &Owner) -> Result<Option<Duration>, Status> {
+    async fn check_service(&mut self, owner: &Owner) -> Result<Option<Duration>, Status> {
         let Some(service) = self.service(owner) else { return Ok(None) };
         self.check_ports(&service, owner).await;
         let mut again = None;
         for ip in Services::addresses_of(&service) {
             if !self.services.is_in_range(ip) {
+                self.out_of_range.insert(owner.clone());
+                if matches!(self.cidrs.resource().lookup("", DEFAULT_CIDR), Ok(None)) {
+                    continue;
+                }
                 log::warn!(service:% = owner, address:% = ip; "the address of a service is in no ServiceCIDR; the service should be made anew");
                 let family = family(ip);
                 let message = format!(
@@ -539,6 +556,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn service_of_an_older_server_gets_its_address_when_there_is_a_range() {
+        let server = Server::on(Arc::default()).await;
+        server.make(Address::core("namespaces", ""), r#"{"metadata":{"name":"default"}}"#).await;
+        // From a time before lists of addresses, written past the server.
+        let services = server.cache.resource("services").unwrap();
+        let text = r#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"a","namespace":"default"},"spec":{"type":"ClusterIP","clusterIP":"10.0.0.11","ports":[{"port":80}]}}"#;
+        server.cache.commit(Change::put(&services, "default", "a", text)).await.unwrap();
+        let before = server.cache.committed();
+        let task =
+            tokio::spawn(run(server.cache.clone(), server.services.clone(), before, server.client.clone()));
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(server.told().await, Vec::<String>::new());
+        let cidrs = Address::v1("networking.k8s.io", "servicecidrs", "");
+        server.make(cidrs, r#"{"metadata":{"name":"kubernetes"},"spec":{"cidrs":["10.0.0.0/24"]}}"#).await;
+        server.until(&["10.0.0.11 a"]).await;
+        task.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn node_ports_out_of_range_or_of_several_services_are_told_as_events() {
         let server = Server::on(Arc::default()).await;
         server.make(Address::core("namespaces", ""), r#"{"metadata":{"name":"default"}}"#).await;
@@ -589,6 +625,8 @@ mod tests {
             part: Builder::part_of(Service::schema(), PART).build(),
             objects: Cursor::new(objects),
             addresses: Cursor::new(addresses),
+            cidrs: Cursor::new(server.cache.resource("servicecidrs.networking.k8s.io").unwrap()),
+            out_of_range: HashSet::new(),
             due: HashMap::new(),
         };
         let later = repair.check_address("10.0.0.9").await.unwrap().unwrap();

@@ -147,12 +147,10 @@ impl Certificates {
         format!("https://{}", SocketAddr::new(address, self.address.port()))
     }
 
-    /// How often to reload the certificates.
-    pub(crate) fn refresh_interval(&self) -> Duration {
-        match self.given.main.is_some() || !self.given.named.is_empty() {
-            true => Duration::from_secs(20),
-            false => Duration::from_secs(12 * 3600),
-        }
+    /// The files of the administrator.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let named = self.given.named.iter().map(|named| &named.files);
+        self.given.main.iter().chain(named).flat_map(Files::paths).collect()
     }
 
     /// Reads or makes the certificates, and writes the kubeconfig if its content has changed. Blocking. After

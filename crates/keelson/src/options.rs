@@ -50,6 +50,7 @@ pub(crate) struct ServerOptions {
     /// The value of `--runtime-config`; [`ServerOptions::selection`] is its meaning.
     pub(crate) runtime_config: RuntimeConfig,
     pub(crate) selection: registry::Selection,
+    pub(crate) watch_caches: registry::WatchCaches,
     /// The values of `--feature-gates`; [`ServerOptions::gates`] is their meaning.
     pub(crate) feature_gates: Vec<String>,
     pub(crate) gates: Gates,
@@ -201,6 +202,7 @@ impl Default for ServerOptions {
             services: ServiceOptions::default(),
             runtime_config: RuntimeConfig::default(),
             selection: registry::Selection::default(),
+            watch_caches: registry::WatchCaches::default(),
             feature_gates: Vec::new(),
             gates: Gates::default(),
             priority_and_fairness: true,

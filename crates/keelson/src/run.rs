@@ -288,13 +288,16 @@ impl SharedRecords {
     }
 }
 
+/// How often it is looked whether certificates of the server's own making have to be renewed.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(12 * 3600);
+
 /// Renews certificates, and notifies the controllers of another authority.
 fn keep_certificates(
     identity: Arc<Identity>,
     certificates: &Certificates,
     authority: watch::Sender<Arc<str>>,
 ) {
-    let interval = certificates.refresh_interval();
+    let files = certificates.files();
     let certificates = certificates.clone();
     let reload = Arc::new(move || {
         let loaded = certificates.load()?;
@@ -304,7 +307,7 @@ fn keep_certificates(
     });
     keep(Name::Certificates, move || {
         let reload = reload.clone();
-        identity.clone().keep_fresh(interval, move || reload())
+        identity.clone().keep_fresh(RENEWAL_INTERVAL, files.clone(), move || reload())
     });
 }
 
@@ -453,6 +456,7 @@ fn registry(
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
+        watch_caches: options.watch_caches.clone(),
         unsafe_delete: options.gates.unsafe_delete,
         garbage_collection: options.garbage_collection,
         privileged: options.privileged,

@@ -387,6 +387,9 @@ fn timeout_of_the_request_bounds_the_webhook() {
     let begin = Instant::now();
     let refused = create(&server, &format!("{PODS}?timeout=1s"), &POD.replace("NAME", "late"));
     assert_eq!(refused.code, 504, "{}", refused.body);
+    // The body of the reference's timeout filter.
+    let status = r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504}"#;
+    assert_eq!(refused.body, format!("{status}\n"));
     assert!(begin.elapsed() < Duration::from_secs(20));
     // The webhook knows how long it has.
     assert!(webhook.server.requests().iter().all(|request| request.path == "/validate?timeout=1s"));

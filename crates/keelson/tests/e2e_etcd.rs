@@ -209,6 +209,58 @@ fn an_object_that_fits_without_its_managed_fields_is_stored() {
     assert_eq!(get(&server, &path)["data"].as_object().unwrap().len(), 10_000);
 }
 
+#[test]
+fn an_object_that_is_too_large_for_etcd_is_refused_in_its_words() {
+    let etcd = etcd();
+    let server = server(&etcd, &[]);
+    let refused = |count: usize| {
+        let finalizers: Vec<_> =
+            (0..count).map(|n| format!("example.com/{}-{n:06}", "x".repeat(50))).collect();
+        let map = json!({"metadata": {"name": "a", "finalizers": finalizers}});
+        let (code, status) = server.call("POST", CONFIG_MAPS, &map).unwrap();
+        (code, status.get("reason").cloned(), status["message"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(refused(25_000), (500, None, "etcdserver: request is too large".to_owned()));
+    let (code, reason, message) = refused(35_000);
+    let start = "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2";
+    assert!(message.starts_with(start) && message.ends_with(" vs. 2097152)"), "{message}");
+    assert_eq!((code, reason), (500, None));
+    let (code, _, message) = refused(45_000);
+    assert_eq!((code, message.as_str()), (413, "Request entity too large: limit is 3145728"));
+}
+
+#[test]
+fn services_of_older_servers_get_their_ip_addresses() {
+    let etcd = etcd();
+    let put = |name: &str, ip: &str| {
+        let service = json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default",
+            "uid": "08675309-9376-9376-9376-086753099999", "creationTimestamp": "2025-01-01T00:00:00Z"},
+            "spec": {"ports": [{"name": "test-port", "protocol": "TCP", "port": 81, "targetPort": 81}], "clusterIP": ip,
+            "type": "ClusterIP", "sessionAffinity": "None"}, "status": {"loadBalancer": {}}});
+        let key = format!("/registry/services/specs/default/{name}");
+        etcd.put(&key, service.to_string().as_bytes()).unwrap();
+        service
+    };
+    // Before there is a ServiceCIDR, and while the server runs.
+    put("old", "10.0.0.11");
+    let server = server(&etcd, &[]);
+    put("new", "10.0.0.12");
+    let mut updated = put("updated", "10.0.0.13");
+    updated["spec"] = json!({"ports": [{"name": "test-port", "port": 81}], "clusterIP": "10.0.0.13"});
+    let path = format!("{SERVICES}/updated");
+    let mut answer = (0, Value::Null);
+    eventually("the service is there to be updated", || {
+        answer = server.call("PUT", &path, &updated).unwrap();
+        answer.0 == 200
+    });
+    for ip in ["10.0.0.11", "10.0.0.12", "10.0.0.13"] {
+        let path = format!("/apis/networking.k8s.io/v1/ipaddresses/{ip}");
+        testkit::eventually(ip, Duration::from_secs(8), || {
+            server.call("GET", &path, &Value::Null).unwrap().0 == 200
+        });
+    }
+}
+
 /// Conditions are written after the answer, and to a slow etcd that takes a while: a definition that changes
 /// meanwhile is not in conflict with itself, and its end does not pass over objects that were made meanwhile.
 #[test]

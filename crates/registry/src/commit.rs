@@ -145,12 +145,12 @@ impl Registry {
         let (cache, stored, mut state) = (self.cache().clone(), stored.clone(), std::mem::take(new));
         let committing = async move {
             let outcome = match cache.commit(change.clone()).await {
-                Err(cache::Error::Store(error @ store::Error::TooLarge { .. })) => {
-                    match without_managed_fields(&stored, &mut state).await {
-                        Some(bytes) => cache.commit(change.with_object(bytes)).await,
-                        None => Err(error.into()),
-                    }
-                }
+                Err(cache::Error::Store(
+                    error @ (store::Error::TooLarge { .. } | store::Error::RequestTooLarge(_)),
+                )) => match without_managed_fields(&stored, &mut state).await {
+                    Some(bytes) => cache.commit(change.with_object(bytes)).await,
+                    None => Err(error.into()),
+                },
                 outcome => outcome,
             };
             (outcome, state)

@@ -51,6 +51,7 @@ pub fn status(error: cache::Error) -> Status {
         Invalid { reason, .. } => Status::bad_request(reason.to_string()),
         Closed => Status::service_unavailable("the server is shutting down"),
         Store(store::Error::TooLarge { limit, .. }) => object_too_large(limit),
+        Store(store::Error::RequestTooLarge(said)) => unknown_reason_500(said),
         // Not logged for each refused write: the health check reports a busy store.
         Store(busy @ store::Error::Busy { .. }) => Status {
             details: Some(Details { retry_after_seconds: BUSY_SECONDS, ..Details::default() }.into()),

@@ -48,6 +48,7 @@ mod token;
 mod token_request;
 mod validate;
 mod watch;
+mod watch_caches;
 mod write;
 mod write_request;
 
@@ -74,3 +75,4 @@ pub use stored::{ReadableVersion, Stored, StoredVersions};
 pub use target::Target;
 pub use token_request::TokenIssuing;
 pub use watch::Watch;
+pub use watch_caches::WatchCaches;

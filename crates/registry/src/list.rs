@@ -11,6 +11,9 @@
 //! NotOlderThan          -      no         422           any           not older than N
 //! ```
 //!
+//! At `any`, a limit is ignored: the reference answers from its watch cache. For a kind without watch cache
+//! (`WatchCaches`) it is `most recent`, with the limit.
+//!
 //! (*) Not for a list of one name, which is not a list for the reference's storage: not older than N.
 
 use crate::error::{revision, status, unknown_reason_500};
@@ -33,7 +36,8 @@ impl Registry {
             return Ok(List { objects: cache::List::none(), token: String::new(), remaining: None });
         };
         let is_of_one_name = filter.name.is_some();
-        let mode = mode(target, options, is_of_one_name)?;
+        let any = self.config().watch_caches.any(target.served, stored.resource.spec().prefix());
+        let mode = mode(target, options, is_of_one_name, any)?;
         let limit = if is_of_one_name { 0 } else { usize::try_from(options.limit).unwrap_or_default() };
         if let Mode::Exact(requested) = mode
             && requested > self.cache().committed()
@@ -61,8 +65,13 @@ impl Registry {
     }
 }
 
-/// The state that a list shows.
-fn mode(target: &Target<'_>, options: &ListOptions, is_of_one_name: bool) -> Result<Mode, Status> {
+/// The state that a list shows; `any` at `resourceVersion=0`.
+fn mode(
+    target: &Target<'_>,
+    options: &ListOptions,
+    is_of_one_name: bool,
+    any: Freshness,
+) -> Result<Mode, Status> {
     if !options.token.is_empty() && !is_of_one_name {
         let token = Token::decode(&options.token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
@@ -77,7 +86,7 @@ fn mode(target: &Target<'_>, options: &ListOptions, is_of_one_name: bool) -> Res
     let not_older = Mode::Current(Freshness::NotOlderThan(wanted));
     Ok(match (options.resource_version.as_str(), options.resource_version_match.as_str()) {
         ("", _) => Mode::Current(Freshness::MostRecent),
-        _ if wanted == Revision::ZERO => Mode::Current(Freshness::Any),
+        _ if wanted == Revision::ZERO => Mode::Current(any),
         (_, "Exact") => Mode::Exact(wanted),
         (_, "") if options.limit > 0 && !is_of_one_name => Mode::Exact(wanted),
         _ => not_older,

@@ -8,6 +8,7 @@ use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
 use crate::stored::{InPlace, ReadableVersion, Stored, StoredVersions};
 use crate::token_request::TokenIssuing;
+use crate::watch_caches::WatchCaches;
 use admission::Chain;
 use auth::{Authenticators, Authorizer};
 use cache::{Cache, Field, Spec};
@@ -42,6 +43,8 @@ pub struct Config {
     pub selection: Selection,
     /// Whether watches accept `sendInitialEvents`: the gate WatchList.
     pub watch_list: bool,
+    /// Which kinds have a watch cache: `--watch-cache` and `--watch-cache-sizes`.
+    pub watch_caches: WatchCaches,
     /// Whether objects that cannot be read can be deleted: the gate AllowUnsafeMalformedObjectDeletion.
     pub unsafe_delete: bool,
     /// Whether there is a garbage collector: without one, no finalizers for it are set.
@@ -75,6 +78,7 @@ impl Config {
         Ok(Self {
             selection: Selection::default(),
             watch_list: false,
+            watch_caches: WatchCaches::default(),
             unsafe_delete: false,
             garbage_collection: GarbageCollection::default(),
             binding_labels: false,

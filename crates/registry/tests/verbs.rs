@@ -10,8 +10,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::Cache;
 use object::Value;
 use registry::{
-    Answer, Config, Content, DeleteOptions, ListOptions, Patch, Registry, Selection, Target, WriteOptions,
-    specs,
+    Answer, Config, Content, DeleteOptions, ListOptions, Patch, Registry, Selection, Target, WatchCaches,
+    WriteOptions, specs,
 };
 use schema::{Limits, Status, json};
 use store::memory::{self, Memory};
@@ -56,9 +56,15 @@ impl Api {
     }
 
     async fn selecting(selection: &Selection) -> Self {
+        Self::with(|config| config.selection = selection.clone()).await
+    }
+
+    /// With a change to the configuration.
+    async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let store = Arc::new(Memory::new(memory::MemoryOptions::default()));
         let cache = Cache::open(store, specs().unwrap(), cache::CacheOptions::default()).await.unwrap();
-        let config = Config { selection: selection.clone(), ..Config::new(&cache).unwrap() };
+        let mut config = Config::new(&cache).unwrap();
+        change(&mut config);
         let api = Self(Registry::new(Arc::new(cache), config).unwrap());
         let namespaces = Place { resource: "/v1/namespaces", namespace: "", name: "", subresource: "" };
         api.create(namespaces, r#"{"metadata":{"name":"default"}}"#).await.unwrap();
@@ -350,6 +356,61 @@ async fn continued_list_shows_the_revision_of_its_first_page() {
     let page = api.0.list(&target, &rest).await.unwrap();
     assert_eq!(page.token, "");
     assert_eq!(page.objects.map(|entry| entry.name().to_owned()).collect::<Vec<_>>(), ["c"]);
+}
+
+#[tokio::test]
+async fn list_at_revision_zero_honours_its_limit_without_a_watch_cache_only() {
+    const EVENTS: Place<'_> =
+        Place { resource: "/v1/events", namespace: "default", name: "", subresource: "" };
+    let mut off = WatchCaches::default();
+    off.enabled = false;
+    let with_sizes = |texts: &str| {
+        let mut caches = WatchCaches::default();
+        caches.add_sizes(texts).unwrap();
+        caches
+    };
+    for (caches, place, shown) in [
+        (WatchCaches::default(), config_map(""), 3),
+        (off.clone(), config_map(""), 2),
+        (with_sizes("secrets#9,configmaps#0"), config_map(""), 2),
+        (with_sizes("configmaps#9,configmaps.apps#0"), config_map(""), 3),
+        // Events have no watch cache by default.
+        (WatchCaches::default(), EVENTS, 2),
+        (with_sizes("events#9"), EVENTS, 3),
+        (off, EVENTS, 2),
+    ] {
+        let api = Api::with(|config| config.watch_caches = caches.clone()).await;
+        for name in ["a", "b", "c"] {
+            let object = format!(
+                r#"{{"metadata":{{"name":"{name}","namespace":"default"}}{}}}"#,
+                if place.resource == EVENTS.resource {
+                    r#","involvedObject":{"namespace":"default"}"#
+                } else {
+                    ""
+                }
+            );
+            api.create(place, &object).await.unwrap();
+        }
+        let proof = proof("list", place).await;
+        let catalog = api.0.catalog();
+        let target = Target::find(&proof, &catalog).unwrap();
+        for resource_version_match in ["", "NotOlderThan"] {
+            let options = ListOptions {
+                limit: 2,
+                resource_version: "0".to_owned(),
+                resource_version_match: resource_version_match.to_owned(),
+                ..ListOptions::default()
+            };
+            let page = api.0.list(&target, &options).await.unwrap();
+            let is_whole = page.token.is_empty();
+            assert_eq!(
+                (page.objects.count(), is_whole),
+                (shown, shown == 3),
+                "{caches:?} {}",
+                place.resource
+            );
+        }
+    }
 }
 
 #[tokio::test]

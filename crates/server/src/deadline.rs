@@ -1,5 +1,6 @@
-//! The query parameter `timeout` of requests that are not long-running.
+//! The query parameter `timeout` of requests that are not long-running, and the deadline that follows from it.
 
+use std::future::Future;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use crate::handler::{Handler, Layer};
 use crate::request_info::{IncompletePath, RequestInfo, Verb};
 use crate::{Error, Query, Request, Response, Status};
 use kinds::Verb as KindVerb;
+use tokio::time::{Instant, timeout_at};
 
 /// The names of long-running subresources. The reference also goes by the name alone, before it
 /// knows whether the resource exists.
@@ -46,6 +48,20 @@ pub(crate) fn is_long_running(info: &RequestInfo<'_>) -> bool {
     }
     matches!(info.verb, Verb::Proxy | Verb::Resource(KindVerb::Watch))
         || SUBRESOURCES.contains(&info.subresource)
+}
+
+/// Does a part of a request with this deadline. At the deadline the request ends with [`Error::TimedOut`], also
+/// if the part fails then because its own waits end at the deadline. What was done is not undone.
+pub(crate) async fn enforce<T>(
+    deadline: Option<Instant>,
+    part: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let Some(deadline) = deadline else { return part.await };
+    match timeout_at(deadline, part).await {
+        Ok(Err(_)) if deadline <= Instant::now() => Err(Error::TimedOut),
+        Ok(outcome) => outcome,
+        Err(_) => Err(Error::TimedOut),
+    }
 }
 
 fn has_deadline(request: &Request) -> bool {

@@ -60,6 +60,10 @@ pub enum Error {
     /// A backend switched protocols without the headers of SPDY: the plain-text 500 of the reference.
     #[error("unable to upgrade: missing upgrade headers in response")]
     MissingUpgradeHeaders,
+    /// The request did not complete before its deadline: a 504 with a `Status` that has neither `kind` nor
+    /// `apiVersion`, as plain text, whatever the client accepts.
+    #[error("request did not complete within the allotted timeout")]
+    TimedOut,
     /// A handler panicked. The panic itself is in the log.
     #[error("the handler panicked")]
     Panicked,
@@ -135,6 +139,7 @@ impl Error {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 response
             }
+            Self::TimedOut => timeout_response(),
             Self::Panicked => plain_text(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "This request caused apiserver to panic. Look in the logs for details.\n",
@@ -170,6 +175,19 @@ fn status_response(status: &Status, format: ErrorFormat) -> Response {
     if let Some(seconds) = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0) {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response
+}
+
+/// The response of the reference's timeout filter, which knows no media types.
+fn timeout_response() -> Response {
+    let text = concat!(
+        r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted "#,
+        r#"timeout","reason":"Timeout","details":{},"code":504}"#,
+        "\n"
+    );
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 
@@ -210,6 +228,7 @@ pub(crate) fn plain_text(status: StatusCode, text: impl Into<Body>) -> Response 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::negotiate::Format;
     use crate::{Details, Reason};
 
     #[test]
@@ -220,6 +239,20 @@ mod tests {
         let Body::Whole(bytes) = response.into_body() else { panic!("a whole body") };
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         assert!(text.contains("\"message\":\"Request entity too large: limit is 3145728\""), "{text}");
+    }
+
+    #[test]
+    fn request_past_its_deadline_gets_plain_text_whatever_the_client_accepts() {
+        let json = Error::TimedOut.into_response(ErrorFormat::JSON);
+        let protobuf = Error::TimedOut.into_response(ErrorFormat::Negotiated(Format::Protobuf));
+        for response in [json, protobuf] {
+            assert_eq!(response.status(), 504);
+            assert_eq!(response.headers().len(), 1);
+            assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
+            let Body::Whole(bytes) = response.into_body() else { panic!("a whole body") };
+            assert_eq!(bytes.len(), 152);
+            assert!(bytes.starts_with(br#"{"metadata":{},"status":"Failure","message":"Timeout: "#));
+        }
     }
 
     #[test]

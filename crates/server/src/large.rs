@@ -14,8 +14,6 @@ use std::thread::available_parallelism;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::Status;
-
 /// A body or an object of more bytes is large.
 pub(crate) const LARGE: usize = 64 << 10;
 
@@ -100,11 +98,6 @@ impl LargeWork {
         }
         permits
     }
-}
-
-/// 504 for a request that took too long.
-pub(super) fn timed_out() -> Status {
-    Status::timeout("request did not complete within the allotted timeout")
 }
 
 #[cfg(test)]

@@ -37,8 +37,8 @@ const PIECE: usize = 128 << 10;
 /// megabyte before its task yields.
 const STEP: usize = 4 << 10;
 
-/// The last byte of a larger response over HTTP/2 is held back, so that the response is in flight until its
-/// peer has taken all but that byte.
+/// The last byte of a larger piece of a response over HTTP/2 is held back, so that the response is in flight
+/// until its peer has taken all but that byte. The most bytes of a DATA frame that every peer accepts.
 const SMALL: usize = 16 << 10;
 
 /// The least time for sending a response, however late it is made.
@@ -294,14 +294,15 @@ impl Tracked {
     }
 
     /// Whether the last of `len` bytes is held back. Over HTTP/2 hyper takes a piece when the one before is
-    /// sent: without another piece there would be no knowing whether the peer takes data. At the end of a
-    /// response this is done for larger ones, in the middle from time to time.
+    /// sent: without another piece there would be no knowing whether the peer takes data. This is done for
+    /// larger pieces, at the end of a response and from time to time in the middle. A smaller one, such as the
+    /// event of a watch, is one DATA frame.
     fn holds_back(&mut self, len: usize) -> bool {
-        if len < 2 || self.stream().is_none() {
+        if len <= SMALL || self.stream().is_none() {
             return false;
         }
         if self.body.is_end_stream() {
-            return len > SMALL;
+            return true;
         }
         let now = Instant::now();
         let is_due = self.probed.is_none_or(|probed| now.saturating_duration_since(probed) >= self.probing);

@@ -26,6 +26,7 @@ use rustls::{
     DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme, SupportedProtocolVersion,
     version,
 };
+use tasks::PolledFiles;
 
 use crate::clock;
 use named::ByName;
@@ -154,19 +155,23 @@ impl Identity {
         current.by_name.of_address(&address.to_canonical().to_string()).is_some()
     }
 
-    /// Replaces the certificates by those of `source`, at an interval and when the clock was set. Errors are
-    /// logged; the current certificates stay.
+    /// Replaces the certificates by those of `source`: within about a second of a change of `files`, at an
+    /// interval, and when the clock was set. Errors are logged; the current certificates stay.
     ///
     /// Runs until it is dropped.
-    pub async fn keep_fresh<F, S, E>(self: Arc<Self>, every: Duration, source: F)
+    pub async fn keep_fresh<F, S, E>(self: Arc<Self>, every: Duration, files: Vec<PathBuf>, source: F)
     where
         F: Fn() -> Result<S, E> + Send + Sync + 'static,
         S: Into<Serving> + Send + 'static,
         E: std::fmt::Display + Send + 'static,
     {
         let source = Arc::new(source);
+        let mut files = PolledFiles::new(files);
         loop {
-            clock::sleep_until_set(every).await;
+            tokio::select! {
+                () = clock::sleep_until_set(every) => {}
+                contents = files.changed() => files.set_known(contents),
+            }
             let source = Arc::clone(&source);
             let outcome = match tokio::task::spawn_blocking(move || source()).await {
                 Ok(Ok(serving)) => self.replace(serving).map_err(|error| error.to_string()),
@@ -333,6 +338,11 @@ impl Files {
             std::fs::read_to_string(path).map_err(|cause| Error::Read { path: path.clone(), cause })
         };
         Ok(Pair { certificate: read(&self.certificate)?, key: read(&self.key)? })
+    }
+
+    /// The paths of both files.
+    pub fn paths(&self) -> [PathBuf; 2] {
+        [self.certificate.clone(), self.key.clone()]
     }
 }
 

@@ -217,9 +217,10 @@ async fn connection_whose_response_is_not_read_is_closed() {
 
 /// The start of an HTTP/2 connection whose streams have windows of `window` bytes, and a GET for each of
 /// `streams`.
-fn http2_requests(window: u8, streams: &[u8]) -> Vec<u8> {
+fn http2_requests(window: u16, streams: &[u8]) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    bytes.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, window]);
+    bytes.extend([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0]);
+    bytes.extend(window.to_be_bytes());
     for id in streams {
         bytes.extend([0, 0, 3, 1, 5, 0, 0, 0, *id, 0x82, 0x87, 0x84]);
     }
@@ -303,6 +304,43 @@ async fn body_that_waits_for_events_is_not_stalled() {
     stream.write_all(&http2_requests(0, &[1])).await.unwrap();
     let reset = async { while frame(&mut stream).await.0 != RST_STREAM {} };
     assert!(timeout(Duration::from_millis(700), reset).await.is_err());
+}
+
+/// A client without a framer reads one event of a watch at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn small_piece_of_a_stream_is_one_frame() {
+    /// Sends its data, and then nothing more.
+    struct Event(Option<bytes::Bytes>);
+    impl http_body::Body for Event {
+        type Data = bytes::Bytes;
+        type Error = server::body::StreamError;
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            _cx: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
+            match self.0.take() {
+                Some(data) => std::task::Poll::Ready(Some(Ok(http_body::Frame::data(data)))),
+                None => std::task::Poll::Pending,
+            }
+        }
+    }
+    struct Watches(usize);
+    impl Handler for Watches {
+        async fn handle(&self, _request: Request) -> Result<Response, Error> {
+            Ok(Response::new(Body::Stream(Box::pin(Event(Some(vec![b'x'; self.0].into()))))))
+        }
+    }
+    for size in [2, 1000, 16 << 10] {
+        let server = start(Watches(size), Limits::default(), Duration::ZERO);
+        let mut stream = server.tls(server.client_config(b"h2")).await;
+        stream.write_all(&http2_requests(65_535, &[1])).await.unwrap();
+        let first = loop {
+            if let (0, 1, payload) = frame(&mut stream).await {
+                break payload;
+            }
+        };
+        assert_eq!(first.len(), size);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

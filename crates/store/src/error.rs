@@ -47,6 +47,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// The server of the store refuses a write as too large, with these words.
+    #[error("{0}")]
+    RequestTooLarge(String),
     /// The codec of the store cannot write an entry.
     #[error("{key} cannot be encoded for the store: {reason}")]
     Unencodable {

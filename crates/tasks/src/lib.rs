@@ -15,12 +15,14 @@
 //! fails.
 
 mod deferred;
+mod files;
 mod table;
 
 #[cfg(feature = "faults")]
 pub mod faults;
 
 pub use deferred::{BoxFuture, Deferred};
+pub use files::{Contents, PolledFiles};
 pub use table::{Counts, Name};
 
 use std::any::Any;

@@ -150,7 +150,7 @@ fn flags_without_effect_are_named_once_each_and_ignored_ones_with_the_reason() {
     let why = "--vmodule has no effect: it names files of Go; -v is for the whole server.";
     assert_eq!(parsed.warnings, [why]);
     assert_eq!(parsed.options, ServerOptions::default());
-    assert!(help::text().contains("  --watch-cache: all objects are always in memory.\n"));
+    assert!(help::text().contains("  --default-watch-cache-size: all objects are always in memory.\n"));
 }
 
 /// Anything else works, is refused, or says why it is ignored.

@@ -184,6 +184,10 @@ fn stalled_stream_ends_beside_one_that_is_read() {
     let begin = Instant::now();
     let list = peer.get(CONFIG_MAPS, Some(TOKEN)).unwrap();
     let watch = peer.get("/api/v1/namespaces?watch=1", Some(TOKEN)).unwrap();
+    // The first events of the watch are one small piece, which passes for sent until the next event.
+    assert!(peer.waits_for(DATA, watch, PATIENCE), "the first bytes of the watch");
+    let namespace = br#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"another"}}"#;
+    assert_eq!(caller.ask("POST", "/api/v1/namespaces", namespace).status, 201);
     let mut ended = Vec::new();
     while ended.len() < 2 {
         // Short responses on the same connection, read as they come.

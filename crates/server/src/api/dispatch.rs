@@ -13,7 +13,7 @@ use registry::{
     Answer, ApplyFormat, Catalog, Content, DeleteOptions, Forced, Gate, ListOptions, Patch, Target, Warnings,
     WriteKind, WriteOptions,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::compress::Coding;
 use super::represent::{Converted, Include, ObjectEncoder};
@@ -87,23 +87,22 @@ impl Api {
         let route = routes::find(&catalog, &info, request.method());
         let is_long_running = deadline::is_long_running(&info);
         let timeout = if is_long_running { None } else { Some(self.timeout(&request)?) };
-        let proof = self.permission(caller, &info, request.uri()).await?;
+        let received = request.context.received;
+        let deadline = timeout.map(|timeout| received + timeout);
+        let proof = deadline::enforce(deadline, self.permission(caller, &info, request.uri())).await?;
         // After authorization: only an authorized user learns whether the route exists.
         let route = route?;
         let warnings = Warnings::default();
         warnings.extend(route.served.deprecated.as_ref().map(ToString::to_string));
-        let (received, format) = (request.context.received, request.context.error_format);
-        let deadline = timeout.map(|timeout| received + timeout);
+        let format = request.context.error_format;
         let routed =
             Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone(), deadline };
-        let work = self.routed(&mut request, &proof, routed);
-        let outcome = match deadline {
-            None => work.await,
-            Some(deadline) => {
-                timeout_at(deadline, work).await.unwrap_or_else(|_| Err(large::timed_out().into()))
-            }
+        let mut response = match deadline::enforce(deadline, self.routed(&mut request, &proof, routed)).await
+        {
+            // Without the warnings of the request.
+            Err(Error::TimedOut) => return Err(Error::TimedOut),
+            outcome => outcome.unwrap_or_else(|error| error.into_response(format)),
         };
-        let mut response = outcome.unwrap_or_else(|error| error.into_response(format));
         if let Some(timeout) = timeout.filter(|timeout| *timeout < self.config.request_timeout) {
             response.extensions_mut().insert(SendBy::request(received, timeout));
         }

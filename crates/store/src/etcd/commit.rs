@@ -50,10 +50,7 @@ impl Gate {
 pub(super) async fn run(shared: Arc<Shared>, change: Change, gate: &Gate) -> Result<Committed, Error> {
     let before = shared.position();
     let answer = send(&shared, &change, gate).await.map_err(|failure| {
-        let error = match failure.is_too_large() {
-            true => too_large(&change, shared.options.value_limit),
-            false => failure.of_write(),
-        };
+        let error = failure.too_large().map_or_else(|| failure.of_write(), Error::RequestTooLarge);
         if failure.is_full() {
             shared.set_health(Health::Failing(error.clone()));
         }
@@ -129,12 +126,4 @@ fn read(change: &Change, answer: TxnResponse, reached: Revision) -> Result<Commi
     }
     let create_revision = found.as_ref().map_or(reached, |found| found.head.create_revision);
     Ok(Committed { revision: reached, create_revision, previous: found })
-}
-
-fn too_large(change: &Change, limit: usize) -> Error {
-    let size = match &change.op {
-        Op::Put(value) => value.len(),
-        Op::Delete => change.key.as_bytes().len(),
-    };
-    Error::TooLarge { what: "a value", size, limit: limit.min(size) }
 }

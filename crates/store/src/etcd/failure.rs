@@ -84,7 +84,19 @@ impl Failure {
 
     /// The request is larger than etcd takes.
     pub(super) fn is_too_large(&self) -> bool {
-        self.says("request is too large") || self.says("larger than max")
+        self.too_large().is_some()
+    }
+
+    /// What the client of the reference says of a request that is larger than etcd takes. It does not send a
+    /// message past the limit of etcd for messages; here etcd refuses the message, with the same numbers.
+    pub(super) fn too_large(&self) -> Option<String> {
+        let Cause::Refused(_, message) = &self.cause else { return None };
+        match message.split_once("larger than max ") {
+            Some((_, numbers)) => Some(format!(
+                "rpc error: code = ResourceExhausted desc = trying to send message larger than max {numbers}"
+            )),
+            None => message.contains("request is too large").then(|| message.clone()),
+        }
     }
 
     /// Whether the request changed nothing and another member may succeed: even a write can be tried again.
@@ -193,6 +205,21 @@ mod tests {
         for failure in open {
             assert_eq!(failure.fate(), Fate::Unknown, "{failure}");
         }
+    }
+
+    #[test]
+    fn requests_that_are_too_large_are_refused_in_the_words_of_the_reference() {
+        let said = |code, text: &str| {
+            Failure { member: "m".into(), cause: Cause::Refused(code, text.into()) }.too_large()
+        };
+        let text = "etcdserver: request is too large";
+        assert_eq!(said(Code::InvalidArgument, text).as_deref(), Some(text));
+        assert_eq!(
+            said(Code::ResourceExhausted, "grpc: received message larger than max (4000000 vs. 2097152)")
+                .unwrap(),
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max (4000000 vs. 2097152)"
+        );
+        assert_eq!(said(Code::ResourceExhausted, "etcdserver: too many requests"), None);
     }
 
     #[test]

@@ -368,7 +368,21 @@ pub(super) const FLAGS: &[Flag] = &[
     ignored("delete-collection-workers", Group::Storage, ValueType::Integer, "1", OWN_WORKERS),
     ignored("etcd-readycheck-timeout", Group::Storage, ValueType::Duration, "2s", ASKED_ANYWAY),
     ignored("storage-initialization-timeout", Group::Storage, ValueType::Duration, "1m0s", READY_WHEN_LOADED),
-    ignored("watch-cache", Group::Storage, ValueType::Switch, "true", ALL_IN_MEMORY),
-    ignored("watch-cache-sizes", Group::Storage, ValueType::List, "", ALL_IN_MEMORY),
+    Flag {
+        name: "watch-cache",
+        group: Group::Storage,
+        kind: ValueType::Switch,
+        default: "true",
+        help: "Whether lists at resourceVersion=0 may show any state, without their limit. All objects are always in memory.",
+        effect: Effect::Set(|options, value| switch(&mut options.watch_caches.enabled, value)),
+    },
+    Flag {
+        name: "watch-cache-sizes",
+        group: Group::Storage,
+        kind: ValueType::List,
+        default: "",
+        help: "Resource types for which --watch-cache is off: resource.group#0. Other sizes have no effect.",
+        effect: Effect::Set(|options, value| options.watch_caches.add_sizes(value)),
+    },
     ignored("default-watch-cache-size", Group::Storage, ValueType::Integer, "100", ALL_IN_MEMORY),
 ];
