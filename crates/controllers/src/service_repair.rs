@@ -14,7 +14,8 @@
 //!
 //! An address or a node port that two services have stays as it is, and so does one that is out of range:
 //! people have to decide. A service whose address is in no ServiceCIDR is looked at again when one of those
-//! changes; until the default one is there, at the first start on a store, nobody is told. Findings are logged, and told as events of the service or the IPAddress.
+//! changes; until the default one is there, at the first start on a store, nobody is told. Findings are
+//! logged, and told as events of the service or the IPAddress.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;

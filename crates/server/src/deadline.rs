@@ -1,6 +1,7 @@
-//! The query parameter `timeout` of requests that are not long-running, and the deadline that follows from it.
+//! The query parameter `timeout` of requests that are not long-running, and the deadline that follows.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -50,11 +51,13 @@ pub(crate) fn is_long_running(info: &RequestInfo<'_>) -> bool {
         || SUBRESOURCES.contains(&info.subresource)
 }
 
-/// Does a part of a request with this deadline. At the deadline the request ends with [`Error::TimedOut`], also
-/// if the part fails then because its own waits end at the deadline. What was done is not undone.
+/// Does a part of a request with this deadline. At the deadline the request ends with [`Error::TimedOut`],
+/// also if the part fails then because its own waits end at the deadline. What was done is not undone.
+///
+/// The part is pinned by the caller: moved in here, it would be twice in the future of each request.
 pub(crate) async fn enforce<T>(
     deadline: Option<Instant>,
-    part: impl Future<Output = Result<T, Error>>,
+    part: Pin<&mut impl Future<Output = Result<T, Error>>>,
 ) -> Result<T, Error> {
     let Some(deadline) = deadline else { return part.await };
     match timeout_at(deadline, part).await {

@@ -295,8 +295,8 @@ impl Tracked {
 
     /// Whether the last of `len` bytes is held back. Over HTTP/2 hyper takes a piece when the one before is
     /// sent: without another piece there would be no knowing whether the peer takes data. This is done for
-    /// larger pieces, at the end of a response and from time to time in the middle. A smaller one, such as the
-    /// event of a watch, is one DATA frame.
+    /// larger pieces, at the end of a response and from time to time in the middle. A smaller piece, such as
+    /// the event of a watch, is one DATA frame.
     fn holds_back(&mut self, len: usize) -> bool {
         if len <= SMALL || self.stream().is_none() {
             return false;

@@ -1,6 +1,7 @@
 //! Calls the verb of a resource request, and makes a response of its result.
 
 use std::borrow::Cow;
+use std::pin::pin;
 use std::time::Duration;
 
 use auth::{Authenticated, Authorized};
@@ -89,7 +90,7 @@ impl Api {
         let timeout = if is_long_running { None } else { Some(self.timeout(&request)?) };
         let received = request.context.received;
         let deadline = timeout.map(|timeout| received + timeout);
-        let proof = deadline::enforce(deadline, self.permission(caller, &info, request.uri())).await?;
+        let proof = deadline::enforce(deadline, pin!(self.permission(caller, &info, request.uri()))).await?;
         // After authorization: only an authorized user learns whether the route exists.
         let route = route?;
         let warnings = Warnings::default();
@@ -97,8 +98,8 @@ impl Api {
         let format = request.context.error_format;
         let routed =
             Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone(), deadline };
-        let mut response = match deadline::enforce(deadline, self.routed(&mut request, &proof, routed)).await
-        {
+        let work = pin!(self.routed(&mut request, &proof, routed));
+        let mut response = match deadline::enforce(deadline, work).await {
             // Without the warnings of the request.
             Err(Error::TimedOut) => return Err(Error::TimedOut),
             outcome => outcome.unwrap_or_else(|error| error.into_response(format)),
