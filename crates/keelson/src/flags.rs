@@ -187,6 +187,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     options.gates = resolved.gates;
     options.admission.settings.gates = resolved.gates.admission;
     options.access.anonymous_is_fixed = !resolved.gates.anonymous_config;
+    options.services.has_ranges_of_any_size = resolved.gates.service_ranges_of_any_size;
     if resolved.gates.cbor {
         options.storage.etcd.custom = CustomMediaType::Cbor;
     }

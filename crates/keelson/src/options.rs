@@ -144,6 +144,8 @@ pub(crate) struct Gates {
     pub(crate) authentication_config: bool,
     /// `AnonymousAuthConfigurableEndpoints`.
     pub(crate) anonymous_config: bool,
+    /// `DisableAllocatorDualWrite`.
+    pub(crate) service_ranges_of_any_size: bool,
     /// Those of admission plugins.
     pub(crate) admission: admission::plugins::Gates,
 }
@@ -157,6 +159,7 @@ impl Default for Gates {
             compression: true,
             authentication_config: true,
             anonymous_config: true,
+            service_ranges_of_any_size: false,
             admission: admission::plugins::Gates::default(),
         }
     }

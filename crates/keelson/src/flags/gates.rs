@@ -158,6 +158,11 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
             "AllowInsecureKubeletCertificateSigningRequests" => {
                 gates.admission.insecure_kubelet_requests = !gate.default;
             }
+            // The limit of the reference holds for its bitmap allocators.
+            "DisableAllocatorDualWrite" => {
+                gates.service_ranges_of_any_size =
+                    find("MultiCIDRServiceAllocator").is_some_and(|gate| value(given, gate));
+            }
             "AllAlpha" | "AllBeta" => {}
             name if given.contains_key(name) => {
                 warnings.push(format!("the feature gate {name} is accepted but has no effect yet"));

@@ -117,6 +117,13 @@ fn node_selectors_depend_on_selectors() {
 }
 
 #[test]
+fn service_ranges_have_any_size_without_bitmap_allocators() {
+    let any_size = |value: &str| resolved(value).gates.service_ranges_of_any_size;
+    assert!(any_size("DisableAllocatorDualWrite=true"));
+    assert!(!any_size("DisableAllocatorDualWrite=true,MultiCIDRServiceAllocator=false"));
+}
+
+#[test]
 fn table_is_sorted_and_complete() {
     assert!(GATES.is_sorted_by(|one, next| one.name < next.name));
     // 136 of them are alpha or beta, and listed by the reference's help.
