@@ -187,6 +187,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     options.gates = resolved.gates;
     options.admission.settings.gates = resolved.gates.admission;
     options.access.anonymous_is_fixed = !resolved.gates.anonymous_config;
+    options.objects.gates = resolved.gates.objects;
     options.services.has_ranges_of_any_size = resolved.gates.service_ranges_of_any_size;
     if resolved.gates.cbor {
         options.storage.etcd.custom = CustomMediaType::Cbor;
@@ -314,7 +315,7 @@ pub(crate) const FOR_OPERATIONS: operations::ServerFlags = operations::ServerFla
         Ok(operations::OperationOptions {
             issuers: options.access.service_accounts.issuers(),
             has_signing_key_file: options.access.service_accounts.signing_key_file.is_some(),
-            privileged: options.privileged,
+            objects: options.objects,
             storage: options.storage,
         })
     },

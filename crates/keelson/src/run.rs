@@ -455,7 +455,7 @@ fn registry(
         watch_list: options.gates.watch_list,
         unsafe_delete: options.gates.unsafe_delete,
         garbage_collection: options.garbage_collection,
-        privileged: options.privileged,
+        objects: options.objects,
         binding_labels: options.gates.admission.pod_topology_labels,
         authenticators,
         tokens: Some(tokens),

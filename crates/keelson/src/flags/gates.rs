@@ -149,6 +149,9 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
             "UserNamespacesPodSecurityStandards" => {
                 gates.admission.user_namespaces_pod_security = !gate.default;
             }
+            "PreferSameTrafficDistribution" => {
+                gates.objects.prefer_same_traffic_distribution = !gate.default;
+            }
             "PodLevelResources" => gates.admission.pod_level_resources = !gate.default,
             "DynamicResourceAllocation" => gates.admission.dynamic_resource_allocation = !gate.default,
             "VolumeAttributesClass" => gates.admission.volume_attributes_class = !gate.default,

@@ -88,8 +88,8 @@ fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
     assert_eq!(parsed.options.tls.protocols, server::tls::Protocols::Http1);
     assert_eq!(parsed.options.secure_port, 1);
     assert_eq!(options("--disable-http2-serving=false").tls.protocols, server::tls::Protocols::Both);
-    assert_eq!(options("--allow-privileged=false").privileged, kinds::Privileged::Refused);
-    assert_eq!(options("--allow-privileged").privileged, kinds::Privileged::Allowed);
+    assert_eq!(options("--allow-privileged=false").objects.privileged, kinds::Privileged::Refused);
+    assert_eq!(options("--allow-privileged").objects.privileged, kinds::Privileged::Allowed);
     assert_eq!(options("--help").show, Show::Help);
     assert_eq!(options("-h").show, Show::Help);
     assert_eq!(options("--version=false").show, Show::Nothing);

@@ -322,7 +322,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "true",
         help: "Whether containers may be privileged.",
         effect: Effect::Set(|options, value| {
-            options.privileged =
+            options.objects.privileged =
                 if value::switch(value)? { Privileged::Allowed } else { Privileged::Refused };
             Ok(())
         }),
