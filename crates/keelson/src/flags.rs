@@ -186,6 +186,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     let resolved = gates::resolve(&options.feature_gates).map_err(Error::Refused)?;
     options.gates = resolved.gates;
     options.admission.settings.gates = resolved.gates.admission;
+    options.access.dynamic_resource_allocation = resolved.gates.objects.dynamic_resource_allocation;
     options.access.anonymous_is_fixed = !resolved.gates.anonymous_config;
     options.objects.gates = resolved.gates.objects;
     options.services.has_ranges_of_any_size = resolved.gates.service_ranges_of_any_size;

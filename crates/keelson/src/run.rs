@@ -177,6 +177,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         services: options.services,
         client_authority: files.client_authorities(&loaded.client_authority),
         proxy: files.proxy_info(&options.access.proxy),
+        gates: options.objects.gates,
         priority_and_fairness: options.priority_and_fairness,
         cluster_info: cluster_info(options, &certificates, &addresses.external, loaded.authority),
         peers: records.peers,

@@ -25,11 +25,14 @@ pub enum Privileged {
 pub struct Gates {
     /// `PreferSameTrafficDistribution`.
     pub prefer_same_traffic_distribution: bool,
+    /// `DynamicResourceAllocation`.
+    pub dynamic_resource_allocation: bool,
 }
 
 impl Gates {
     /// The gates of a server without `--feature-gates`.
-    pub const DEFAULT: Self = Self { prefer_same_traffic_distribution: false };
+    pub const DEFAULT: Self =
+        Self { prefer_same_traffic_distribution: false, dynamic_resource_allocation: false };
 }
 
 impl Default for Gates {

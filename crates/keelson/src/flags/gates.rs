@@ -153,7 +153,10 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
                 gates.objects.prefer_same_traffic_distribution = !gate.default;
             }
             "PodLevelResources" => gates.admission.pod_level_resources = !gate.default,
-            "DynamicResourceAllocation" => gates.admission.dynamic_resource_allocation = !gate.default,
+            "DynamicResourceAllocation" => {
+                gates.admission.dynamic_resource_allocation = !gate.default;
+                gates.objects.dynamic_resource_allocation = !gate.default;
+            }
             "VolumeAttributesClass" => gates.admission.volume_attributes_class = !gate.default,
             "ServiceAccountNodeAudienceRestriction" => {
                 gates.admission.node_audience_restriction = !gate.default;
