@@ -190,6 +190,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     options.access.anonymous_is_fixed = !resolved.gates.anonymous_config;
     options.objects.gates = resolved.gates.objects;
     options.services.has_ranges_of_any_size = resolved.gates.service_ranges_of_any_size;
+    options.storage.encryption.kms_v1 = resolved.gates.kms_v1;
     if resolved.gates.cbor {
         options.storage.etcd.custom = CustomMediaType::Cbor;
     }

@@ -144,6 +144,7 @@ pub(crate) struct Gates {
     pub(crate) authentication_config: bool,
     /// `AnonymousAuthConfigurableEndpoints`.
     pub(crate) anonymous_config: bool,
+    pub(crate) kms_v1: bool,
     /// `DisableAllocatorDualWrite`.
     pub(crate) service_ranges_of_any_size: bool,
     /// Those of kinds.
@@ -161,6 +162,7 @@ impl Default for Gates {
             compression: true,
             authentication_config: true,
             anonymous_config: true,
+            kms_v1: false,
             service_ranges_of_any_size: false,
             objects: kinds::Gates::DEFAULT,
             admission: admission::plugins::Gates::default(),

@@ -169,6 +169,7 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
                 gates.service_ranges_of_any_size =
                     find("MultiCIDRServiceAllocator").is_some_and(|gate| value(given, gate));
             }
+            "KMSv1" => gates.kms_v1 = !gate.default,
             "AllAlpha" | "AllBeta" => {}
             name if given.contains_key(name) => {
                 warnings.push(format!("the feature gate {name} is accepted but has no effect yet"));

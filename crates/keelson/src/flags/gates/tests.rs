@@ -46,10 +46,7 @@ fn ga_and_deprecated_gates_are_accepted_with_a_warning() {
     );
     assert_eq!(
         resolved("KMSv1=true").warnings,
-        [
-            "Setting deprecated feature gate KMSv1=true. It will be removed in a future release.",
-            "the feature gate KMSv1 is accepted but has no effect yet",
-        ]
+        ["Setting deprecated feature gate KMSv1=true. It will be removed in a future release."]
     );
 }
 
