@@ -27,12 +27,17 @@ pub struct Gates {
     pub prefer_same_traffic_distribution: bool,
     /// `DynamicResourceAllocation`.
     pub dynamic_resource_allocation: bool,
+    /// `CoordinatedLeaderElection`.
+    pub coordinated_leader_election: bool,
 }
 
 impl Gates {
     /// The gates of a server without `--feature-gates`.
-    pub const DEFAULT: Self =
-        Self { prefer_same_traffic_distribution: false, dynamic_resource_allocation: false };
+    pub const DEFAULT: Self = Self {
+        prefer_same_traffic_distribution: false,
+        dynamic_resource_allocation: false,
+        coordinated_leader_election: false,
+    };
 }
 
 impl Default for Gates {

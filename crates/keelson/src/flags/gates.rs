@@ -169,6 +169,9 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
                 gates.service_ranges_of_any_size =
                     find("MultiCIDRServiceAllocator").is_some_and(|gate| value(given, gate));
             }
+            "CoordinatedLeaderElection" => {
+                gates.objects.coordinated_leader_election = !gate.default;
+            }
             "KMSv1" => gates.kms_v1 = !gate.default,
             "AllAlpha" | "AllBeta" => {}
             name if given.contains_key(name) => {

@@ -127,3 +127,17 @@ fn table_is_sorted_and_complete() {
     let listed = GATES.iter().filter(|gate| matches!(gate.stage, Stage::Alpha | Stage::Beta)).count();
     assert_eq!((GATES.len(), listed), (190, 136));
 }
+
+#[test]
+fn gates_of_kinds_have_an_effect_and_no_warning() {
+    let all = resolved(
+        "PreferSameTrafficDistribution=true,DynamicResourceAllocation=true,CoordinatedLeaderElection=true",
+    );
+    let on = kinds::Gates {
+        prefer_same_traffic_distribution: true,
+        dynamic_resource_allocation: true,
+        coordinated_leader_election: true,
+    };
+    assert_eq!(all.gates.objects, on);
+    assert!(all.gates.admission.dynamic_resource_allocation && all.warnings.is_empty(), "{all:?}");
+}
