@@ -91,7 +91,7 @@ fn authorize(
     rbac: &Arc<Rbac>,
 ) -> Result<Arc<dyn Authorize>, Error> {
     match mode {
-        "Node" => Ok(Arc::new(node(cache)?)),
+        "Node" => Ok(Arc::new(node(options, cache)?)),
         "RBAC" => Ok(rbac.clone()),
         "ABAC" => Ok(Arc::new(abac(options)?)),
         "Webhook" => Ok(webhook_of_flags(&options.authorization.webhook)?.open()?),
@@ -113,9 +113,13 @@ fn unknown_mode(mode: &str) -> Error {
 }
 
 /// What kubelets may do, by the pods of their nodes.
-fn node(cache: &Cache) -> Result<Node, Error> {
+fn node(options: &AccessOptions, cache: &Cache) -> Result<Node, Error> {
     let of = |resource: &'static str| cache.resource(resource).ok_or(Error::Missing(resource));
-    Ok(Node::new(of("pods")?, of("persistentvolumes")?, of("volumeattachments.storage.k8s.io")?))
+    let node = Node::new(of("pods")?, of("persistentvolumes")?, of("volumeattachments.storage.k8s.io")?);
+    Ok(match options.dynamic_resource_allocation {
+        true => node.with_slices(of("resourceslices.resource.k8s.io")?),
+        false => node,
+    })
 }
 
 /// The policies of `--authorization-policy-file`.

@@ -30,6 +30,8 @@ pub struct AccessOptions {
     pub bootstrap_tokens: bool,
     /// The gate `AnonymousAuthConfigurableEndpoints` is off.
     pub anonymous_is_fixed: bool,
+    /// The gate `DynamicResourceAllocation`.
+    pub dynamic_resource_allocation: bool,
 }
 
 impl AccessOptions {

@@ -430,6 +430,24 @@ async fn services_change_between_one_and_two_families() {
 }
 
 #[tokio::test]
+async fn addresses_come_from_ranges_of_sixty_four_bits() {
+    let server = Server::start(&["2001:db8::/64"], "30000-30010").await;
+    let ports = r#""ports":[{"port":80}]"#;
+    assert_eq!(
+        server.create("a", &format!(r#"{{{ports},"clusterIP":"2001:db8::ffff:ffff:ffff:ffff"}}"#)).await,
+        "2001:db8::ffff:ffff:ffff:ffff IPv6 SingleStack"
+    );
+    let any = server.create("b", &format!("{{{ports}}}")).await;
+    let (address, rest) = any.split_once(' ').unwrap();
+    assert_eq!(rest, "IPv6 SingleStack");
+    let address = address.parse().unwrap();
+    assert!(AddressRange::parse("2001:db8::/64").unwrap().contains(address), "{address}");
+    assert_eq!(server.taken().await.len(), 2);
+    server.delete_all().await;
+    assert!(server.taken().await.is_empty());
+}
+
+#[tokio::test]
 async fn ranges_are_tried_in_their_order_while_they_are_ready() {
     let server = Server::start(&["10.0.0.0/30"], "30000-30010").await;
     // It has the addresses of the first range, too.

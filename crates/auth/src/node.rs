@@ -6,9 +6,9 @@
 //! for nodes. Which fields of its pods and of its own object a node may write is left to admission
 //! (`NodeRestriction`), which sees the objects.
 //!
-//! Feature gates are taken at their defaults: `AuthorizeNodeWithSelectors` is on;
-//! `DynamicResourceAllocation`, `ClusterTrustBundle` and `KubeletServiceAccountTokenForCredentialProviders`
-//! are off, so no resource slice is related to a node.
+//! With the feature gate `DynamicResourceAllocation`, a node may read and write its resource slices
+//! ([`Node::with_slices`]). Other gates are taken at their defaults: `AuthorizeNodeWithSelectors` is on,
+//! `ClusterTrustBundle` and `KubeletServiceAccountTokenForCredentialProviders` are off.
 
 mod graph;
 mod references;
@@ -53,17 +53,19 @@ struct State {
     pods: Cursor,
     volumes: Cursor,
     attachments: Cursor,
+    /// Resource slices, with the gate `DynamicResourceAllocation`.
+    slices: Option<Cursor>,
     graph: Graph,
 }
 
 impl State {
     fn is_current(&self) -> bool {
-        let Self { pods, volumes, attachments, .. } = self;
-        [pods, volumes, attachments].into_iter().all(Cursor::is_current)
+        let Self { pods, volumes, attachments, slices, .. } = self;
+        [pods, volumes, attachments].into_iter().chain(slices).all(Cursor::is_current)
     }
 
     fn advance(&mut self) {
-        let Self { pods, volumes, attachments, graph } = self;
+        let Self { pods, volumes, attachments, slices, graph } = self;
         pods.advance(|update| match update {
             Update::Reset => graph.clear_pods(),
             Update::Change { before, after } => {
@@ -81,16 +83,28 @@ impl State {
                 graph.set_volume(entry.name(), references);
             }
         });
-        attachments.advance(|update| match update {
-            Update::Reset => graph.clear_attachments(),
-            Update::Change { before, after } => {
-                let Some(entry) = after.or(before) else { return };
-                let read =
-                    |attachment: &Arc<Entry>| logged(attachment, references::of_attachment(attachment));
-                graph.set_attachment(entry.name(), &after.and_then(read).unwrap_or_default());
-            }
-        });
+        follow(attachments, graph, VertexKind::VolumeAttachment, references::of_attachment);
+        if let Some(slices) = slices {
+            follow(slices, graph, VertexKind::ResourceSlice, references::of_slice);
+        }
     }
+}
+
+/// Follows the objects of a kind that name one node.
+fn follow(
+    cursor: &mut Cursor,
+    graph: &mut Graph,
+    kind: VertexKind,
+    node_of: fn(&Entry) -> Result<Text, schema::Error>,
+) {
+    cursor.advance(|update| match update {
+        Update::Reset => graph.clear_owned(kind),
+        Update::Change { before, after } => {
+            let Some(entry) = after.or(before) else { return };
+            let read = |object: &Arc<Entry>| logged(object, node_of(object));
+            graph.set_owned(kind, entry.name(), &after.and_then(read).unwrap_or_default());
+        }
+    });
 }
 
 impl Node {
@@ -101,6 +115,7 @@ impl Node {
             pods: Cursor::new(pods),
             volumes: Cursor::new(volumes),
             attachments: Cursor::new(attachments),
+            slices: None,
             graph: Graph::default(),
         };
         let list = |items: &[&'static str]| items.iter().map(|item| Text::known(item)).collect();
@@ -108,6 +123,14 @@ impl Node {
             PolicyRule::new(list(verbs), list(&[group]), list(resources), list(&[]), list(&[]))
         });
         Self { state: RwLock::new(state), rules: rules.collect() }
+    }
+
+    /// The same, by the resource slices of this type besides: the gate `DynamicResourceAllocation`.
+    #[must_use]
+    pub fn with_slices(mut self, slices: Arc<Resource>) -> Self {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.slices = Some(Cursor::new(slices));
+        self
     }
 
     /// Reads the graph, after it was brought up to date with every acknowledged change.
@@ -150,7 +173,7 @@ impl Node {
             ("", "serviceaccounts") => self.create_token(&asked),
             ("coordination.k8s.io", "leases") => lease(&asked),
             ("storage.k8s.io", "csinodes") => csi_node(&asked),
-            ("resource.k8s.io", "resourceslices") => resource_slice(&asked),
+            ("resource.k8s.io", "resourceslices") => self.resource_slice(&asked),
             ("", "nodes") => own_node(&asked),
             ("", "pods") => self.pod(&asked),
             _ => by_rules(),
@@ -212,6 +235,21 @@ impl Node {
             ("", "list" | "watch") => self.related(asked, VertexKind::Pod),
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
             _ => Err(Reason::NONE),
+        }
+    }
+
+    fn resource_slice(&self, asked: &Asked<'_>) -> Result<(), Reason> {
+        if !asked.subresource.is_empty() {
+            return Err("cannot authorize ResourceSlice subresources".into());
+        }
+        match asked.verb {
+            "create" => Ok(()),
+            "get" | "update" | "patch" | "delete" => self.related(asked, VertexKind::ResourceSlice),
+            "watch" | "list" | "deletecollection" if asked.selects_own() => Ok(()),
+            "watch" | "list" | "deletecollection" => {
+                Err("can only list/watch/deletecollection resourceslices with nodeName field selector".into())
+            }
+            _ => Err("only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection".into()),
         }
     }
 
@@ -281,22 +319,6 @@ fn csi_node(asked: &Asked<'_>) -> Result<(), Reason> {
         return Err("can only access CSINode with the same name as the requesting node".into());
     }
     Ok(())
-}
-
-fn resource_slice(asked: &Asked<'_>) -> Result<(), Reason> {
-    if !asked.subresource.is_empty() {
-        return Err("cannot authorize ResourceSlice subresources".into());
-    }
-    match asked.verb {
-        "create" => Ok(()),
-        "get" | "update" | "patch" | "delete" if asked.name.is_empty() => Err("No Object name found".into()),
-        "get" | "update" | "patch" | "delete" => Err(unrelated(asked)),
-        "watch" | "list" | "deletecollection" if asked.selects_own() => Ok(()),
-        "watch" | "list" | "deletecollection" => {
-            Err("can only list/watch/deletecollection resourceslices with nodeName field selector".into())
-        }
-        _ => Err("only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection".into()),
-    }
 }
 
 /// A node reads its own object. Which one it writes is left to admission.

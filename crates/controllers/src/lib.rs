@@ -27,6 +27,7 @@ mod events;
 mod follow;
 mod garbage;
 mod leader;
+mod leader_election;
 mod legacy_token_cleaner;
 mod namespace;
 mod objects;
@@ -77,6 +78,7 @@ pub const CONTROLLERS: &[Controller] = &[
     certificates::signer::CONTROLLER,
     aggregation::CONTROLLER,
     garbage::CONTROLLER,
+    leader_election::CONTROLLER,
     legacy_token_cleaner::CONTROLLER,
     namespace::CONTROLLER,
     volume_protection::CONTROLLER,

@@ -43,11 +43,25 @@ impl Fixture {
         Self::with(store, Authorizer::always_allow(), Vec::new()).await
     }
 
+    /// A registry over an empty store, with another configuration.
+    pub(crate) async fn configured(change: impl FnOnce(&mut registry::Config)) -> Self {
+        Self::build(Arc::new(Memory::default()), Authorizer::always_allow(), Vec::new(), change).await
+    }
+
     /// A registry over a store, with an authorizer and additional admission plugins.
     pub(crate) async fn with(
         store: Arc<dyn Store>,
         authorizer: Authorizer,
         more: Vec<Box<dyn Plugin>>,
+    ) -> Self {
+        Self::build(store, authorizer, more, |_| {}).await
+    }
+
+    async fn build(
+        store: Arc<dyn Store>,
+        authorizer: Authorizer,
+        more: Vec<Box<dyn Plugin>>,
+        change: impl FnOnce(&mut registry::Config),
     ) -> Self {
         let cache = Cache::open(store, registry::specs().unwrap(), cache::CacheOptions::default());
         let cache = Arc::new(cache.await.unwrap());
@@ -64,12 +78,13 @@ impl Fixture {
             Box::new(plugin.unwrap()),
         ];
         let plugins = plugins.into_iter().chain(more);
-        let config = registry::Config {
+        let mut config = registry::Config {
             admission: Chain::new(plugins),
             authorizer,
             tokens: Some(tokens()),
             ..registry::Config::new(&cache).unwrap()
         };
+        change(&mut config);
         let registry = Arc::new(Registry::new(cache.clone(), config).unwrap());
         shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
         let client = Client::new(registry, SystemIdentity::ApiServer, "test");

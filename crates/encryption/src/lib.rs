@@ -93,6 +93,8 @@ pub struct LoadOptions {
     /// `--encryption-provider-config-automatic-reload`: the file is read again when it changes. If it cannot
     /// be used, or its plugins are not healthy, that is logged, and the configuration before stays.
     pub automatic_reload: bool,
+    /// The gate `KMSv1`, which decides what the refusal of a plugin of version 1 says.
+    pub kms_v1: bool,
 }
 
 /// Which resources are encrypted, and how. Clones share everything.
@@ -132,7 +134,8 @@ impl Encryption {
         let reload = if options.automatic_reload { Reload::Automatic } else { Reload::Never };
         let file = loaded::File::read(path, reload)?;
         let limit = file.longest_start();
-        let loaded = blocking::wait(runtime, limit, async move { Loaded::build(file, timing).await });
+        let loaded =
+            blocking::wait(runtime, limit, async move { Loaded::build(file, options, timing).await });
         let loaded = loaded.ok_or_else(|| Error::Providers("the KMS plugins took too long".to_owned()))??;
         let encryption = Self::with(loaded, options);
         if options.automatic_reload {

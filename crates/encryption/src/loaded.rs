@@ -9,16 +9,19 @@ use aws_lc_rs::digest::{SHA256, digest};
 use object::quote::quote;
 use zeroize::Zeroizing;
 
-use crate::Error;
 use crate::config::{self, Configuration, Fault, Reload};
 use crate::error::Listed;
 use crate::kms::{Plugin, Timing};
 use crate::provider::{KeyRing, Provider};
 use crate::resource::Resources;
+use crate::{Error, LoadOptions};
 
 /// How much longer than the calls of the plugins a start may take.
 const START_MARGIN: Duration = Duration::from_secs(10);
+/// Why a KMS plugin of version 1 is refused: in the words of the reference, and with the gate on.
 const KMS_V1: &str = "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.";
+const NO_KMS_V1: &str =
+    "KMSv1 is not supported by Keelson, also with --feature-gates=KMSv1=true. Use KMSv2 instead.";
 
 /// Identifies the content of a file without its secrets.
 pub(crate) type FileDigest = [u8; 32];
@@ -89,12 +92,12 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// Starts what a file describes. Has to be called on a runtime.
-    pub(crate) async fn build(file: File, timing: Timing) -> Result<Self, Error> {
+    pub(crate) async fn build(file: File, options: LoadOptions, timing: Timing) -> Result<Self, Error> {
         let mut loaded = Self { digest: file.digest, ..Self::default() };
         for entry in file.configuration.0 {
             let mut providers = Vec::new();
             for provider in &entry.providers {
-                providers.push(Arc::new(loaded.provider(provider, timing).await?));
+                providers.push(Arc::new(loaded.provider(provider, options, timing).await?));
             }
             for name in &entry.resources {
                 loaded.resources.entry(name).map_err(Error::Providers)?.append(&providers);
@@ -103,7 +106,12 @@ impl Loaded {
         Ok(loaded)
     }
 
-    async fn provider(&mut self, provider: &config::Provider, timing: Timing) -> Result<Provider, Error> {
+    async fn provider(
+        &mut self,
+        provider: &config::Provider,
+        options: LoadOptions,
+        timing: Timing,
+    ) -> Result<Provider, Error> {
         Ok(match provider {
             config::Provider::Identity => Provider::Identity,
             config::Provider::Keys(kind, keys) => {
@@ -111,7 +119,10 @@ impl Loaded {
                 let ring = KeyRing::new(*kind, keys);
                 Provider::Keys(ring.map_err(|error| Error::Providers(error.to_string()))?)
             }
-            config::Provider::KmsV1 => return Err(Error::Providers(KMS_V1.to_owned())),
+            config::Provider::KmsV1 => {
+                let why = if options.kms_v1 { NO_KMS_V1 } else { KMS_V1 };
+                return Err(Error::Providers(why.to_owned()));
+            }
             config::Provider::Kms { name, socket, timeout } => {
                 let plugin = Plugin::start(name, socket.clone(), *timeout, timing).await;
                 self.plugins.push(plugin.clone());

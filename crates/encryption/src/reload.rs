@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::Reload;
 use crate::loaded::{self, File, FileDigest, Loaded};
-use crate::{Error, Shared, kms};
+use crate::{Error, LoadOptions, Shared, kms};
 
 /// How often files are checked.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ pub(crate) async fn follow(path: PathBuf, shared: Weak<Shared>, kms_timing: kms:
             continue;
         }
         let outcome = match digest {
-            Ok(_) => load(path.clone(), kms_timing, timing).await,
+            Ok(_) => load(path.clone(), shared.options, kms_timing, timing).await,
             Err(error) => Err(error),
         };
         let file = path.display();
@@ -83,10 +83,15 @@ pub(crate) async fn follow(path: PathBuf, shared: Weak<Shared>, kms_timing: kms:
 }
 
 /// Starts what the file describes, and waits until its plugins are healthy.
-async fn load(path: PathBuf, kms_timing: kms::Timing, timing: Timing) -> Result<Loaded, Error> {
+async fn load(
+    path: PathBuf,
+    options: LoadOptions,
+    kms_timing: kms::Timing,
+    timing: Timing,
+) -> Result<Loaded, Error> {
     let file = tokio::task::spawn_blocking(move || File::read(&path, Reload::Automatic)).await;
     let file = file.map_err(|error| Error::Configuration(error.to_string()))??;
-    let loaded = Loaded::build(file, kms_timing).await?;
+    let loaded = Loaded::build(file, options, kms_timing).await?;
     let limit = Instant::now() + loaded.check_limit().max(timing.check_limit);
     loop {
         match loaded.check().await {

@@ -186,7 +186,11 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     let resolved = gates::resolve(&options.feature_gates).map_err(Error::Refused)?;
     options.gates = resolved.gates;
     options.admission.settings.gates = resolved.gates.admission;
+    options.access.dynamic_resource_allocation = resolved.gates.objects.dynamic_resource_allocation;
     options.access.anonymous_is_fixed = !resolved.gates.anonymous_config;
+    options.objects.gates = resolved.gates.objects;
+    options.services.has_ranges_of_any_size = resolved.gates.service_ranges_of_any_size;
+    options.storage.encryption.kms_v1 = resolved.gates.kms_v1;
     if resolved.gates.cbor {
         options.storage.etcd.custom = CustomMediaType::Cbor;
     }
@@ -313,7 +317,7 @@ pub(crate) const FOR_OPERATIONS: operations::ServerFlags = operations::ServerFla
         Ok(operations::OperationOptions {
             issuers: options.access.service_accounts.issuers(),
             has_signing_key_file: options.access.service_accounts.signing_key_file.is_some(),
-            privileged: options.privileged,
+            objects: options.objects,
             storage: options.storage,
         })
     },

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use access::AccessOptions;
 use admission::config::AdmissionOptions;
-use kinds::Privileged;
+use kinds::ObjectOptions;
 use registry::GarbageCollection;
 use server::tls::{NamedFiles, TlsConfig};
 use server::{Cors, Goaway, Lifecycle, OptionalLayers, PortUse, RetryAfter, TransportSecurity};
@@ -55,8 +55,8 @@ pub(crate) struct ServerOptions {
     pub(crate) feature_gates: Vec<String>,
     pub(crate) gates: Gates,
     pub(crate) priority_and_fairness: bool,
-    /// Whether containers may be privileged.
-    pub(crate) privileged: Privileged,
+    /// What objects may have.
+    pub(crate) objects: ObjectOptions,
     pub(crate) access: AccessOptions,
     pub(crate) kubelets: KubeletOptions,
     pub(crate) admission: AdmissionOptions,
@@ -145,6 +145,11 @@ pub(crate) struct Gates {
     pub(crate) authentication_config: bool,
     /// `AnonymousAuthConfigurableEndpoints`.
     pub(crate) anonymous_config: bool,
+    pub(crate) kms_v1: bool,
+    /// `DisableAllocatorDualWrite`.
+    pub(crate) service_ranges_of_any_size: bool,
+    /// Those of kinds.
+    pub(crate) objects: kinds::Gates,
     /// Those of admission plugins.
     pub(crate) admission: admission::plugins::Gates,
 }
@@ -158,6 +163,9 @@ impl Default for Gates {
             compression: true,
             authentication_config: true,
             anonymous_config: true,
+            kms_v1: false,
+            service_ranges_of_any_size: false,
+            objects: kinds::Gates::DEFAULT,
             admission: admission::plugins::Gates::default(),
         }
     }
@@ -206,7 +214,7 @@ impl Default for ServerOptions {
             feature_gates: Vec::new(),
             gates: Gates::default(),
             priority_and_fairness: true,
-            privileged: Privileged::Allowed,
+            objects: ObjectOptions::default(),
             access: AccessOptions::default(),
             kubelets: KubeletOptions::default(),
             admission: AdmissionOptions::default(),

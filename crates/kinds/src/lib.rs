@@ -31,6 +31,7 @@ pub mod label_selector;
 mod networking;
 mod node;
 pub mod object_meta;
+mod object_options;
 mod policy;
 mod rbac;
 mod references;
@@ -59,14 +60,16 @@ pub use kind::{
     Refusal, ScalePaths, Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody,
     Traffic, Verb, Version, WrittenPart, store_prefix,
 };
+pub use object_options::{Gates, ObjectOptions, Privileged};
 pub use resets::{FieldPath, ResetFields, Resets};
 pub use resource_type::{
     ColumnDefinition, DefinedSchema, Description, ResourceType, RowFn, SelectableField, api_version,
 };
 pub use scheduling::{SYSTEM_PRIORITY_CLASSES, SystemPriorityClass};
+pub use semantic_version::Semantic;
 pub use strategy::{
-    Caller, Check, Context, NameRule, NoHooks, Privileged, Rules, Strategy, differs_but_for, keep,
-    keep_all_but, keep_metadata, map_at,
+    Caller, Check, Context, NameRule, NoHooks, Rules, Strategy, differs_but_for, keep, keep_all_but,
+    keep_metadata, map_at,
 };
 pub(crate) use table::columns;
 pub use table::{About, Cell, Column, Columns, Condition, Row, age, human_duration, metadata};

@@ -269,7 +269,7 @@ impl ResourceType {
     /// the hook of the strategy.
     pub fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
         self.resets.reset_new(object);
-        template::drop_disabled(object, None, self.pod_spec);
+        template::drop_disabled(object, None, self.pod_spec, context.gates);
         self.strategy.prepare_create(object, context);
     }
 
@@ -278,7 +278,7 @@ impl ResourceType {
         self.resets.reset_changed(part.map_or("", WrittenPart::subresource), new, old);
         match part {
             None => {
-                template::drop_disabled(new, Some(old), self.pod_spec);
+                template::drop_disabled(new, Some(old), self.pod_spec, context.gates);
                 self.strategy.prepare_update(new, old, context);
             }
             Some(WrittenPart::Status) => self.strategy.prepare_status(new, old, context),

@@ -8,7 +8,7 @@ pub(crate) fn is_valid(text: &str) -> bool {
 /// A semantic version: three numbers, then the identifiers of a pre-release. Metadata of the build does not
 /// count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Semantic {
+pub struct Semantic {
     numbers: [u64; 3],
     pre_release: Vec<Identifier>,
 }
@@ -22,7 +22,7 @@ enum Identifier {
 
 impl Semantic {
     /// Reads a version.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
         let (text, pre) = text.split_once('-').map_or((text, None), |(text, pre)| (text, Some(pre)));
         if build.is_some_and(|build| !build.split('.').all(is_identifier)) {

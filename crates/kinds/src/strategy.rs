@@ -4,7 +4,7 @@
 //! The steps are numbered as in the table at the top of `crates/registry/src/write.rs`.
 
 use crate::object_meta;
-use crate::{MetadataRules, ResourceType};
+use crate::{Gates, MetadataRules, ObjectOptions, Privileged, ResourceType};
 use object::field;
 use object::{Map, Value};
 use schema::Type;
@@ -16,6 +16,8 @@ pub struct Context<'a> {
     pub now: &'a str,
     /// The user that sent the request.
     pub caller: Caller<'a>,
+    /// The feature gates of the server.
+    pub gates: Gates,
 }
 
 /// The user that sent a request.
@@ -37,34 +39,29 @@ pub struct Rules<'a> {
     served: &'a ResourceType,
     /// The type of the validated objects: in the working version.
     working: &'a Type,
-    privileged: Privileged,
-}
-
-/// Whether containers may be privileged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Privileged {
-    /// They may.
-    #[default]
-    Allowed,
-    /// They are refused.
-    Refused,
+    options: ObjectOptions,
 }
 
 impl<'a> Rules<'a> {
     /// For writes of a resource type; the validated objects have the type `working`, in the working version.
     pub fn new(served: &'a ResourceType, working: &'a Type) -> Self {
-        Self { served, working, privileged: Privileged::default() }
+        Self { served, working, options: ObjectOptions::default() }
     }
 
-    /// The same, with what this server says of privileged containers.
+    /// The same, with the options of the server.
     #[must_use]
-    pub fn with_privileged(self, privileged: Privileged) -> Self {
-        Self { privileged, ..self }
+    pub fn with_options(self, options: ObjectOptions) -> Self {
+        Self { options, ..self }
     }
 
     /// Whether containers may be privileged.
     pub fn privileged(&self) -> Privileged {
-        self.privileged
+        self.options.privileged
+    }
+
+    /// The feature gates of the server.
+    pub fn gates(&self) -> Gates {
+        self.options.gates
     }
 
     /// The kind of the request.

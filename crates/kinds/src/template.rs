@@ -1,5 +1,6 @@
 //! The pod template of a workload: what every write does with it.
 
+use crate::Gates;
 use crate::core::pod_gates;
 use crate::core::pod_rules::{self, PodOptions, annotations};
 use crate::core::pod_warnings;
@@ -14,13 +15,13 @@ pub(crate) const POD_SPEC: &[&str] = &["spec", "template", "spec"];
 
 /// Drops the fields of disabled features from the pod spec at `path`, unless the old object uses them. Does
 /// nothing if the path is empty.
-pub(crate) fn drop_disabled(new: &mut Map, old: Option<&Map>, path: &[&str]) {
+pub(crate) fn drop_disabled(new: &mut Map, old: Option<&Map>, path: &[&str], gates: Gates) {
     if path.is_empty() {
         return;
     }
     let old = old.and_then(|old| path.iter().try_fold(old, |map, key| map.get(key)?.as_map()));
     if let Some(spec) = path.iter().try_fold(new, |map, key| map.get_mut(key)?.as_map_mut()) {
-        pod_gates::drop_disabled(spec, old);
+        pod_gates::drop_disabled(spec, old, gates);
     }
 }
 

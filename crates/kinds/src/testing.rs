@@ -1,13 +1,16 @@
 //! Writes of objects as their kinds see them: defaults, conversion to the storage version, preparation,
 //! validation.
 
-use crate::{Caller, Context, Privileged, ResourceType, Rules, Strategy, WrittenPart};
+use crate::{Caller, Context, Gates, ObjectOptions, Privileged, ResourceType, Rules, Strategy, WrittenPart};
 use object::field::List;
 use object::{Map, Value};
 use schema::{Limits, Shape, builtin, json};
 
-const CONTEXT: Context<'static> =
-    Context { now: "2030-01-02T03:04:05Z", caller: Caller { name: "", uid: "", groups: &[], extra: &[] } };
+const CONTEXT: Context<'static> = Context {
+    now: "2030-01-02T03:04:05Z",
+    caller: Caller { name: "", uid: "", groups: &[], extra: &[] },
+    gates: Gates::DEFAULT,
+};
 
 /// The errors of creating the object of a JSON text. What its metadata does not say is filled in: the name
 /// `a`, the namespace `n`.
@@ -20,8 +23,19 @@ pub(crate) fn create(text: &str) -> Vec<String> {
 /// The errors of creating it on a server that refuses privileged containers.
 pub(crate) fn create_unprivileged(text: &str) -> Vec<String> {
     with(text, |served, object, rules| {
-        let rules = rules.with_privileged(Privileged::Refused);
+        let options = ObjectOptions { privileged: Privileged::Refused, ..ObjectOptions::default() };
+        let rules = rules.with_options(options);
         texts(&served.strategy.validate_create(&created(served, object), &rules))
+    })
+}
+
+/// The object as a server with these gates creates it, or its errors.
+pub(crate) fn created_with(gates: Gates, text: &str) -> Result<Map, Vec<String>> {
+    with(text, |served, mut object, rules| {
+        served.prepare_create(&mut object, &Context { gates, ..CONTEXT });
+        let rules = rules.with_options(ObjectOptions { gates, ..ObjectOptions::default() });
+        let errors = texts(&served.strategy.validate_create(&object, &rules));
+        if errors.is_empty() { Ok(object) } else { Err(errors) }
     })
 }
 

@@ -17,7 +17,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a broken fixture should stop the test")]
 
 use kinds::{
-    Caller, Cell, Context, Deleted, Dependents, Generation, Kind, NameRule, ResourceType, Row, Rules,
+    Caller, Cell, Context, Deleted, Dependents, Gates, Generation, Kind, NameRule, ResourceType, Row, Rules,
     Strategy, WrittenPart,
 };
 use object::field::List;
@@ -29,8 +29,11 @@ const DEFAULTS: &str = include_str!("reference/core/defaults.tsv");
 const ROWS: &str = include_str!("reference/core/rows.tsv");
 const WRITES: &str = include_str!("reference/core/writes.tsv");
 
-const CONTEXT: Context<'static> =
-    Context { now: "2030-01-02T03:04:05Z", caller: Caller { name: "", uid: "", groups: &[], extra: &[] } };
+const CONTEXT: Context<'static> = Context {
+    now: "2030-01-02T03:04:05Z",
+    caller: Caller { name: "", uid: "", groups: &[], extra: &[] },
+    gates: Gates::DEFAULT,
+};
 
 struct Object {
     kind: &'static Kind,

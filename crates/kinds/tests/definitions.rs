@@ -7,15 +7,18 @@
 //! reference shows, are one and the same.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
-use kinds::{Caller, Context, ResourceType, Rules, WrittenPart};
+use kinds::{Caller, Context, Gates, ResourceType, Rules, WrittenPart};
 use object::field::List;
 use object::{Map, Value};
 use schema::{Limits, Shape, json};
 
 const BASES: &str = include_str!("reference/definitions/bases.tsv");
 const ANSWERS: &str = include_str!("reference/definitions/answers.tsv");
-const CONTEXT: Context<'static> =
-    Context { now: "2030-01-02T03:04:05Z", caller: Caller { name: "", uid: "", groups: &[], extra: &[] } };
+const CONTEXT: Context<'static> = Context {
+    now: "2030-01-02T03:04:05Z",
+    caller: Caller { name: "", uid: "", groups: &[], extra: &[] },
+    gates: Gates::DEFAULT,
+};
 
 fn any(text: &str) -> Value {
     json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::default()).unwrap().value

@@ -1,7 +1,7 @@
 //! The strategies of the kinds of all groups but core.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
-use kinds::{Caller, Context, Dependents, Generation, Kind, NameRule, ResourceType, WrittenPart};
+use kinds::{Caller, Context, Dependents, Gates, Generation, Kind, NameRule, ResourceType, WrittenPart};
 use object::{Map, Value};
 use schema::{Limits, Shape, json};
 
@@ -25,7 +25,7 @@ fn map(text: &str) -> Map {
 }
 
 fn context() -> Context<'static> {
-    Context { now: NOW, caller: Caller::default() }
+    Context { now: NOW, caller: Caller::default(), gates: Gates::default() }
 }
 
 fn created(name: &str, text: &str) -> Value {
@@ -259,7 +259,8 @@ fn certificate_signing_request_records_the_requesting_user() {
         groups: &["staff".to_owned()],
         extra: &[("k".into(), vec!["v".into()])],
     };
-    served("CertificateSigningRequest").prepare_create(&mut object, &Context { now: NOW, caller });
+    served("CertificateSigningRequest")
+        .prepare_create(&mut object, &Context { now: NOW, caller, gates: Gates::default() });
     let wanted = r#"{"spec":{"request":"x","username":"me","groups":["staff"],"extra":{"k":["v"]}}}"#;
     assert_eq!(Value::from(object), any(wanted));
 }
@@ -328,8 +329,7 @@ fn crd_deletion_adds_the_cleanup_finalizer_and_terminating_condition() {
              "message":"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"}}]}}}}"#
     );
     assert_eq!(Value::from(object.clone()), any(&wanted));
-    strategy
-        .prepare_deletion(&mut object, &Context { now: "2030-01-01T00:00:00Z", caller: Caller::default() });
+    strategy.prepare_deletion(&mut object, &Context { now: "2030-01-01T00:00:00Z", ..context() });
     assert_eq!(Value::from(object), any(&wanted));
 }
 

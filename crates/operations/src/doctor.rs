@@ -25,7 +25,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use findings::{EntryId, Finding, Outcome, Report};
-use kinds::Privileged;
+use kinds::ObjectOptions;
 use object::time::Time;
 use objects::{Address, Checks, Object};
 use relations::Relations;
@@ -146,7 +146,7 @@ fn examine(
     if !orders.is_empty() {
         subject.writable(0).map_err(Error::NotRepairable)?;
     }
-    let mut examination = Examination::new(now, options.privileged);
+    let mut examination = Examination::new(now, options.objects);
     let mut progress = Progress::new("examining", None);
     report.revision = subject.visit(&mut |coding, store, entry| {
         progress.step(entry.as_ref().map_or(0, |entry| entry.value.len()));
@@ -200,10 +200,10 @@ struct Examination {
 }
 
 impl Examination {
-    fn new(now: Time, privileged: Privileged) -> Self {
+    fn new(now: Time, objects: ObjectOptions) -> Self {
         let value_limit = embedded::EmbeddedOptions::default().value_limit;
         Self {
-            checks: Checks { now, value_limit, privileged },
+            checks: Checks { now, value_limit, objects },
             relations: Relations::default(),
             findings: Vec::new(),
             objects: 0,

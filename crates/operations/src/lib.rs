@@ -26,7 +26,7 @@ use progress::Progress;
 use source::Source;
 use store::Key;
 
-use kinds::Privileged;
+use kinds::ObjectOptions;
 use storage::{StorageOptions, data_dir};
 
 /// The options of a server that commands need.
@@ -34,8 +34,8 @@ use storage::{StorageOptions, data_dir};
 pub struct OperationOptions {
     /// Where and how its objects are kept.
     pub storage: StorageOptions,
-    /// Whether its containers may be privileged.
-    pub privileged: Privileged,
+    /// What its objects may have.
+    pub objects: ObjectOptions,
     /// The issuers of its service account tokens.
     pub issuers: Vec<String>,
     /// Whether its key of service account tokens is a given file, instead of one in the data directory.

@@ -26,7 +26,7 @@ use crate::convert::{map, map_mut};
 use crate::find::{Found, Old};
 use crate::object_meta::{self, FOREGROUND, ORPHAN};
 use crate::prepare::with_context;
-use crate::{Answer, Content, DeleteOptions, GarbageCollection, Registry, Target, WriteRequest};
+use crate::{Answer, Config, Content, DeleteOptions, GarbageCollection, Registry, Target, WriteRequest};
 use admission::{Admitted, Operation};
 use cache::Entry;
 use kinds::{Deleted, Dependents, ResourceType};
@@ -157,8 +157,7 @@ impl Registry {
                 target.stored()?.check_conversion(std::slice::from_ref(&old.entry)).await?;
             }
             check_preconditions(target.served, &old.entry, options)?;
-            let garbage = self.config().garbage_collection;
-            let Some(step) = step(&named, old.object.clone(), options, garbage)? else {
+            let Some(step) = step(&named, old.object.clone(), options, self.config())? else {
                 return Ok(Deletion::Pending(Content::Entry(old.entry)));
             };
             let attempt = match admitted.take() {
@@ -331,7 +330,7 @@ fn step(
     target: &Target<'_>,
     mut object: Value,
     options: &DeleteOptions,
-    garbage: GarbageCollection,
+    config: &Config,
 ) -> Result<Option<Step>, Status> {
     let kind = &*target.served.resource_type;
     let object_map = map_mut(&mut object)?;
@@ -341,7 +340,9 @@ fn step(
             if kind.strategy.propagates_in_first_phase() {
                 set_finalizers(object_map, &first_phase_finalizers(object_map, options));
             }
-            with_context(target, |context| kind.strategy.prepare_deletion(object_map, context));
+            with_context(target, config.objects.gates, |context| {
+                kind.strategy.prepare_deletion(object_map, context)
+            });
             return Ok(Some(Step::Mark(object)));
         }
         // The second phase is not due: the object stays as it is.
@@ -354,7 +355,7 @@ fn step(
         Graceful::Pending => return Ok(None),
         graceful => graceful,
     };
-    if garbage == GarbageCollection::On {
+    if config.garbage_collection == GarbageCollection::On {
         let finalizers = wanted_finalizers(kind, object_map, options);
         set_finalizers(object_map, &finalizers);
     }

@@ -3,7 +3,7 @@
 
 use crate::error::object_too_large;
 use crate::{Conversion, Served, Target, object_meta};
-use kinds::{Caller, Context, Generation, NameRule, WrittenPart};
+use kinds::{Caller, Context, Gates, Generation, NameRule, WrittenPart};
 use object::time::Time;
 use object::{Map, Value};
 use schema::structural::Defaulted;
@@ -63,9 +63,9 @@ pub(crate) fn name_object(target: &Target<'_>, object: &mut Map) {
 }
 
 /// Step 10 for a new object.
-pub(crate) fn prepare_create(target: &Target<'_>, object: &mut Map) {
+pub(crate) fn prepare_create(target: &Target<'_>, object: &mut Map, gates: Gates) {
     let served = target.served;
-    with_context(target, |context| served.prepare_create(object, context));
+    with_context(target, gates, |context| served.prepare_create(object, context));
     if matches!(served.generation, Generation::Counted | Generation::One) {
         object_meta::set(object, "generation", 1);
     }
@@ -73,11 +73,11 @@ pub(crate) fn prepare_create(target: &Target<'_>, object: &mut Map) {
 
 /// Step 10 for an update: restores the metadata that no update may change, before and after the kind's own
 /// preparation.
-pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
+pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map, gates: Gates) {
     let served = target.served;
     keep_metadata_fields(new, old, &["generation"]);
     let part = target.part();
-    with_context(target, |context| served.prepare_update(part, new, old, context));
+    with_context(target, gates, |context| served.prepare_update(part, new, old, context));
     let counted = matches!(served.generation, Generation::Counted | Generation::CountedLater);
     if counted && part != Some(WrittenPart::Status) && served.strategy.bumps_generation(new, old) {
         let generation = object_meta::number(old, "generation").unwrap_or_default();
@@ -96,11 +96,11 @@ pub(crate) fn prepare_update(target: &Target<'_>, new: &mut Map, old: &Map) {
 }
 
 /// Calls a hook with the time and the user of the request.
-pub(crate) fn with_context<T>(target: &Target<'_>, hook: impl FnOnce(&Context<'_>) -> T) -> T {
+pub(crate) fn with_context<T>(target: &Target<'_>, gates: Gates, hook: impl FnOnce(&Context<'_>) -> T) -> T {
     let user = target.proof.user();
     let now = Time::now().text();
     let caller = Caller { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra };
-    hook(&Context { now: &now, caller })
+    hook(&Context { now: &now, caller, gates })
 }
 
 fn keep_metadata_fields(new: &mut Map, old: &Map, keys: &[&'static str]) {

@@ -12,7 +12,7 @@ use crate::watch_caches::WatchCaches;
 use admission::Chain;
 use auth::{Authenticators, Authorizer};
 use cache::{Cache, Field, Spec};
-use kinds::{Kind, Privileged, ResourceType, Scope, SelectableField, Storage, Version, store_prefix};
+use kinds::{Kind, ObjectOptions, ResourceType, Scope, SelectableField, Storage, Version, store_prefix};
 use object::Text;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ pub struct Config {
     pub garbage_collection: GarbageCollection,
     /// Whether a pod gets the labels of its binding: the gate PodTopologyLabelsAdmission.
     pub binding_labels: bool,
-    /// Whether containers may be privileged.
-    pub privileged: Privileged,
+    /// What objects may have.
+    pub objects: ObjectOptions,
     /// Authenticates tokens, for `TokenReview`.
     pub authenticators: Arc<Authenticators>,
     /// Authorizes requests.
@@ -82,7 +82,7 @@ impl Config {
             unsafe_delete: false,
             garbage_collection: GarbageCollection::default(),
             binding_labels: false,
-            privileged: Privileged::default(),
+            objects: ObjectOptions::default(),
             authenticators: Arc::default(),
             authorizer: Authorizer::always_allow(),
             admission: Chain::new([lifecycle]),

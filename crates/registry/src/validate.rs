@@ -2,7 +2,7 @@
 
 use crate::convert::map;
 use crate::{Target, WriteOptions};
-use kinds::{NameRule, Privileged, Rules, WrittenPart, object_meta};
+use kinds::{NameRule, ObjectOptions, Rules, WrittenPart, object_meta};
 use object::field;
 use object::{Map, Value};
 use schema::Status;
@@ -12,12 +12,12 @@ use schema::Status;
 pub(crate) fn create(
     target: &Target<'_>,
     object: &Value,
-    privileged: Privileged,
+    objects: ObjectOptions,
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let served = target.served;
     let map = map(object)?;
-    let rules = Rules::new(served, target.stored()?.ty()).with_privileged(privileged);
+    let rules = Rules::new(served, target.stored()?.ty()).with_options(objects);
     let mut errors = served.strategy.validate_create(map, &rules);
     if errors.is_empty() {
         errors = object_meta::validate(map, served.scope, NameRule::PathSegment);
@@ -33,7 +33,7 @@ pub(crate) fn update(
     target: &Target<'_>,
     object: &Value,
     before: &Value,
-    privileged: Privileged,
+    objects: ObjectOptions,
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let served = target.served;
@@ -41,7 +41,7 @@ pub(crate) fn update(
     let (new, old) = (map(object)?, map(before)?);
     let mut errors = object_meta::validate(new, served.scope, NameRule::PathSegment);
     errors.append(object_meta::validate_update(new, old));
-    let rules = Rules::new(served, target.stored()?.ty()).with_privileged(privileged);
+    let rules = Rules::new(served, target.stored()?.ty()).with_options(objects);
     errors.append(match target.part() {
         None => strategy.validate_update(new, old, &rules),
         Some(WrittenPart::Status) => strategy.validate_status(new, old, &rules),

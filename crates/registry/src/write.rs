@@ -429,8 +429,9 @@ impl<'a> Write<'a> {
         reserved: &mut Option<Reservation>,
     ) -> Result<Outcome, Status> {
         let target = self.target;
-        prepare_update(target, map_mut(&mut new)?, map(&old.object)?);
-        validate::update(target, &new, &old.object, self.registry.config().privileged, self.options)?;
+        let objects = self.registry.config().objects;
+        prepare_update(target, map_mut(&mut new)?, map(&old.object)?, objects.gates);
+        validate::update(target, &new, &old.object, objects, self.options)?;
         default_stored(target, &mut new)?;
         keep_times(&mut new, &old.object);
         let shown = self.view(&old.object)?;
@@ -496,8 +497,9 @@ impl<'a> Write<'a> {
     ) -> Result<Outcome, Status> {
         let target = self.target;
         self.options.warnings.extend(target.served.strategy.preparation_warnings(map(&new)?));
-        prepare_create(target, map_mut(&mut new)?);
-        validate::create(target, &new, self.registry.config().privileged, self.options)?;
+        let objects = self.registry.config().objects;
+        prepare_create(target, map_mut(&mut new)?, objects.gates);
+        validate::create(target, &new, objects, self.options)?;
         default_stored(target, &mut new)?;
         if !matches!(self.body, Body::New(_)) {
             let Config { authorizer, .. } = self.registry.config();

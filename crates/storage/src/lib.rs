@@ -174,7 +174,8 @@ fn cache_options(options: &StorageOptions) -> cache::CacheOptions {
 
 /// Reads which resources are encrypted. Blocking.
 pub fn encryption(options: &EncryptionOptions) -> Result<Option<Encryption>, encryption::Error> {
-    let settings = encryption::LoadOptions { automatic_reload: options.automatic_reload };
+    let settings =
+        encryption::LoadOptions { automatic_reload: options.automatic_reload, kms_v1: options.kms_v1 };
     let load = |path: &PathBuf| Encryption::load(path, settings, &Handle::current());
     options.config.as_ref().map(load).transpose()
 }

@@ -88,6 +88,8 @@ pub struct EncryptionOptions {
     pub config: Option<PathBuf>,
     /// Whether the file is read again when it changes.
     pub automatic_reload: bool,
+    /// The gate `KMSv1`.
+    pub kms_v1: bool,
 }
 
 /// A resource type whose objects are kept by other servers: a value of `--etcd-servers-overrides`.

@@ -69,6 +69,8 @@ pub struct SystemValues {
     /// What servers behind this one need to know of the proxies that it trusts: keys and values of a config
     /// map.
     pub proxy: Vec<(&'static str, String)>,
+    /// The feature gates of kinds.
+    pub gates: kinds::Gates,
     /// Whether flow schemas decide about requests, and so say whether they can.
     pub priority_and_fairness: bool,
     /// What new nodes need to know of this server.
@@ -295,7 +297,7 @@ impl Boot<'_> {
         if served.contains(&false) {
             return Ok(());
         }
-        rbac::reconcile(&self.client).await
+        rbac::reconcile(&self.client, self.values.gates).await
     }
 
     async fn flow_control(&self) -> Result<(), Status> {
@@ -496,6 +498,7 @@ mod testing {
             services: ServiceOptions::default(),
             client_authority: String::new(),
             proxy: Vec::new(),
+            gates: kinds::Gates::default(),
             priority_and_fairness: false,
             cluster_info: None,
             peers: None,

@@ -17,6 +17,8 @@ pub struct ServiceOptions {
     pub own_node_port: u16,
     /// Whether the endpoints of the service `kubernetes` are kept.
     pub keeps_endpoints: bool,
+    /// Whether the ranges may have any number of addresses: the gate `DisableAllocatorDualWrite`.
+    pub has_ranges_of_any_size: bool,
 }
 
 impl Default for ServiceOptions {
@@ -27,6 +29,7 @@ impl Default for ServiceOptions {
             node_ports: PortRange::default(),
             own_node_port: 0,
             keeps_endpoints: true,
+            has_ranges_of_any_size: false,
         }
     }
 }
@@ -34,7 +37,7 @@ impl Default for ServiceOptions {
 impl ServiceOptions {
     /// The addresses if none are given.
     const RANGE: AddressRange = AddressRange::v4(Ipv4Addr::new(10, 0, 0, 0), 24);
-    /// The most bits that the addresses of a range may differ in.
+    /// The most bits that the addresses of a range may differ in, unless ranges may have any size.
     const MOST_BITS: u8 = 20;
     /// The least bits: eight addresses.
     const LEAST_BITS: u8 = 3;
@@ -48,18 +51,10 @@ impl ServiceOptions {
     /// Reads one range, or two of different families, as in `10.0.0.0/16,fd00::/112`.
     pub fn set_ranges(&mut self, text: &str) -> Result<(), String> {
         let mut ranges = Vec::new();
-        for (place, text) in text.split(',').enumerate() {
+        for text in text.split(',') {
             let range = AddressRange::parse(text.trim())
                 .filter(|range| range.host_bits() >= Self::LEAST_BITS)
                 .ok_or("not a range of at least eight addresses, such as 10.0.0.0/16")?;
-            if range.host_bits() > Self::MOST_BITS {
-                let flag = if place == 0 { "" } else { "[1]" };
-                let width = if range.base().is_ipv4() { 32 } else { 128 };
-                let least = width - Self::MOST_BITS;
-                return Err(format!(
-                    "specified --service-cluster-ip-range{flag} is too large; for {width}-bit addresses, the mask must be >= {least}"
-                ));
-            }
             ranges.push(range);
         }
         (self.range, self.secondary_range) = match ranges.as_slice() {
@@ -80,6 +75,15 @@ impl ServiceOptions {
 
     /// Checks values that depend on each other; the errors are those of the reference.
     pub fn check(&self) -> Result<(), String> {
+        let is_too_large = |range: &AddressRange| range.host_bits() > Self::MOST_BITS;
+        let too_large = self.ranges().zip(["", "[1]"]).find(|(range, _)| is_too_large(range));
+        if let (Some((range, flag)), false) = (too_large, self.has_ranges_of_any_size) {
+            let width = if range.base().is_ipv4() { 32 } else { 128 };
+            let least = width - Self::MOST_BITS;
+            return Err(format!(
+                "specified --service-cluster-ip-range{flag} is too large; for {width}-bit addresses, the mask must be >= {least}"
+            ));
+        }
         let port = self.own_node_port;
         if port != 0 && !self.node_ports.contains(port) {
             return Err(format!(
@@ -117,17 +121,39 @@ mod tests {
                 "10.0.0.0/16,fd00::/112,10.1.0.0/16",
                 "--service-cluster-ip-range must not contain more than two entries",
             ),
+        ] {
+            assert_eq!(read(bad).unwrap_err(), why);
+        }
+    }
+
+    #[test]
+    fn service_ranges_have_twenty_bits_unless_they_may_have_any_size() {
+        let check = |text: &str, has_ranges_of_any_size| {
+            let mut options = ServiceOptions { has_ranges_of_any_size, ..ServiceOptions::default() };
+            options.set_ranges(text)?;
+            options.check()
+        };
+        for (text, why) in [
             (
                 "10.0.0.0/8",
                 "specified --service-cluster-ip-range is too large; for 32-bit addresses, the mask must be >= 12",
+            ),
+            (
+                "2001:db8::/64",
+                "specified --service-cluster-ip-range is too large; for 128-bit addresses, the mask must be >= 108",
             ),
             (
                 "10.0.0.0/16,fd00::/64",
                 "specified --service-cluster-ip-range[1] is too large; for 128-bit addresses, the mask must be >= 108",
             ),
         ] {
-            assert_eq!(read(bad).unwrap_err(), why);
+            assert_eq!(check(text, false).unwrap_err(), why);
+            assert_eq!(check(text, true), Ok(()), "{text}");
         }
+    }
+
+    #[test]
+    fn own_node_port_is_in_the_range_of_node_ports() {
         let port = ServiceOptions { own_node_port: 80, ..ServiceOptions::default() };
         assert_eq!(
             port.check().unwrap_err(),

@@ -16,6 +16,9 @@ use tokio::task::JoinSet;
 /// One object a line: its resource and its JSON, without the label and the annotation that all have.
 const DEFAULTS: &str = include_str!("rbac.txt");
 
+/// What the gate `DynamicResourceAllocation` adds, in the same form.
+const DEVICE_DEFAULTS: &str = include_str!("rbac_devices.txt");
+
 const BOOTSTRAPPING: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
@@ -23,22 +26,39 @@ const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const ATTEMPTS: usize = 4;
 
 /// Creates or completes all default roles and bindings.
-pub(super) async fn reconcile(client: &Client) -> Result<(), Status> {
+pub(super) async fn reconcile(client: &Client, gates: kinds::Gates) -> Result<(), Status> {
     prime_aggregated_roles(client).await?;
     prime_public_info_viewer(client).await?;
     // All at the same time: the store commits what waits in one batch.
     let mut tasks = JoinSet::new();
-    for line in DEFAULTS.lines() {
-        let (resource, text) = line.split_once(' ').unwrap_or_default();
+    for default in defaults(client, gates)? {
         let client = client.clone();
         tasks.spawn(async move {
-            let default = DefaultObject::read(&client, resource, text)?;
             default.reconcile(&client).await.inspect_err(|error| {
-                log::error!(resource, name = default.name(), error:% = error.message; "a default of access control could not be reconciled");
+                log::error!(resource = default.resource, name = default.name(), error:% = error.message; "a default of access control could not be reconciled");
             })
         });
     }
     super::finish(tasks).await
+}
+
+/// All default roles and bindings. A gate adds rules to some roles, and objects.
+fn defaults(client: &Client, gates: kinds::Gates) -> Result<Vec<DefaultObject>, Status> {
+    let read = |line: &'static str| {
+        let (resource, text) = line.split_once(' ').unwrap_or_default();
+        DefaultObject::read(client, resource, text)
+    };
+    let mut defaults = DEFAULTS.lines().map(read).collect::<Result<Vec<_>, _>>()?;
+    let of_gates = if gates.dynamic_resource_allocation { DEVICE_DEFAULTS } else { "" };
+    for line in of_gates.lines() {
+        let more = read(line)?;
+        let is_it = |one: &&mut DefaultObject| one.resource == more.resource && one.name() == more.name();
+        match defaults.iter_mut().find(is_it) {
+            Some(role) => push(role.object.as_map_mut(), "rules", list(&more.object, "rules").to_vec()),
+            None => defaults.push(more),
+        }
+    }
+    Ok(defaults)
 }
 
 /// A role or binding that has to be there.
@@ -313,7 +333,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn first_start_creates_all_defaults_and_the_second_writes_nothing() {
         let client = client().await;
-        reconcile(&client).await.unwrap();
+        reconcile(&client, kinds::Gates::default()).await.unwrap();
         let mut count = 0;
         for resource in ["clusterroles", "clusterrolebindings", "roles", "rolebindings"] {
             let objects = client.list_objects(of(resource)).await.unwrap();
@@ -330,14 +350,41 @@ mod tests {
             r#"[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]},{"nonResourceURLs":["*"],"verbs":["*"]}]"#
         );
         let before = client.registry().cache().committed();
-        reconcile(&client).await.unwrap();
+        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        assert_eq!(client.registry().cache().committed(), before);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn dynamic_resource_allocation_adds_rules_to_default_roles() {
+        let client = client().await;
+        let gates = kinds::Gates { dynamic_resource_allocation: true, ..kinds::Gates::default() };
+        reconcile(&client, gates).await.unwrap();
+        for (role, last) in [
+            (
+                "system:node",
+                r#"{"apiGroups":["resource.k8s.io"],"resources":["resourceslices"],"verbs":["deletecollection"]}]"#,
+            ),
+            (
+                "system:aggregate-to-view",
+                r#"{"apiGroups":["resource.k8s.io"],"resources":["resourceclaims","resourceclaims/status","resourceclaimtemplates"],"verbs":["get","list","watch"]}]"#,
+            ),
+            (
+                "system:controller:resource-claim-controller",
+                r#"{"apiGroups":["","events.k8s.io"],"resources":["events"],"verbs":["create","patch","update"]}]"#,
+            ),
+        ] {
+            let role = client.get(of("clusterroles").named(role)).await.unwrap();
+            assert!(json(&role, "rules").ends_with(last), "{}", json(&role, "rules"));
+        }
+        let before = client.registry().cache().committed();
+        reconcile(&client, gates).await.unwrap();
         assert_eq!(client.registry().cache().committed(), before);
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn roles_get_what_they_lack_and_keep_what_they_have_besides() {
         let client = client().await;
-        reconcile(&client).await.unwrap();
+        reconcile(&client, kinds::Gates::default()).await.unwrap();
         let role = of("clusterroles").named("system:public-info-viewer");
         edit(&client, role, |role| {
             set(
@@ -358,7 +405,7 @@ mod tests {
             set(role, "aggregationRule", r#"{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}"#);
         })
         .await;
-        reconcile(&client).await.unwrap();
+        reconcile(&client, kinds::Gates::default()).await.unwrap();
         let role = client.get(role).await.unwrap();
         assert_eq!(
             json(&role, "rules"),
@@ -378,7 +425,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn bindings_get_missing_subjects_and_are_created_anew_for_another_role() {
         let client = client().await;
-        reconcile(&client).await.unwrap();
+        reconcile(&client, kinds::Gates::default()).await.unwrap();
         let (basic, node) = (
             of("clusterrolebindings").named("system:basic-user"),
             of("clusterrolebindings").named("system:node"),
@@ -405,7 +452,7 @@ mod tests {
             .delete(of("clusterrolebindings").named("system:public-info-viewer"), &DeleteOptions::default())
             .await
             .unwrap();
-        reconcile(&client).await.unwrap();
+        reconcile(&client, kinds::Gates::default()).await.unwrap();
         let names = |binding: &Value| {
             let names = list(binding, "subjects").iter().filter_map(|subject| subject.get("name")?.as_str());
             names.map(str::to_owned).collect::<Vec<_>>()
@@ -421,7 +468,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn annotation_protects_from_changes() {
         let client = client().await;
-        reconcile(&client).await.unwrap();
+        reconcile(&client, kinds::Gates::default()).await.unwrap();
         let role = of("clusterroles").named("system:discovery");
         edit(&client, role, |role| {
             set(role, "rules", "[]");
@@ -430,7 +477,7 @@ mod tests {
         })
         .await;
         let before = client.registry().cache().committed();
-        reconcile(&client).await.unwrap();
+        reconcile(&client, kinds::Gates::default()).await.unwrap();
         assert_eq!(client.registry().cache().committed(), before);
     }
 
@@ -440,7 +487,7 @@ mod tests {
         let roles = of("clusterroles");
         let text = r#"{"metadata":{"name":"view","labels":{"a":"b"}},"rules":[{"verbs":["x"],"apiGroups":[""],"resources":["pods"]}]}"#;
         client.create(roles, client.decode(roles, text).unwrap()).await.unwrap();
-        reconcile(&client).await.unwrap();
+        reconcile(&client, kinds::Gates::default()).await.unwrap();
         let part = client.get(roles.named("system:aggregate-to-view")).await.unwrap();
         assert_eq!(list(&part, "rules")[0].get("verbs").unwrap().as_list().unwrap()[0].as_str(), Some("x"));
         assert!(list(&part, "rules").len() > 10);

@@ -20,6 +20,7 @@ pub(super) enum VertexKind {
     PersistentVolumeClaim,
     Pod,
     ResourceClaim,
+    ResourceSlice,
     Secret,
     ServiceAccount,
     VolumeAttachment,
@@ -36,8 +37,8 @@ pub(super) struct Graph {
     volumes: HashMap<Text, Volume>,
     /// By secret: how many volumes of each claim refer to it.
     claims: HashMap<Id, Counts>,
-    /// The nodes of volume attachments.
-    attachments: HashMap<Text, Text>,
+    /// The nodes of volume attachments and of resource slices, by name.
+    owned: HashMap<VertexKind, HashMap<Text, Text>>,
 }
 
 struct Pod {
@@ -56,8 +57,9 @@ impl Graph {
         let needs = |object| self.nodes.get(node).is_some_and(|objects| objects.has(object));
         match kind {
             VertexKind::Pod => self.pods.get(namespace, name).is_some_and(|pod| pod.node == node),
-            VertexKind::VolumeAttachment => {
-                namespace.is_empty() && self.attachments.get(name).is_some_and(|of| of == node)
+            VertexKind::VolumeAttachment | VertexKind::ResourceSlice => {
+                let owner = self.owned.get(&kind).and_then(|owned| owned.get(name));
+                namespace.is_empty() && owner.is_some_and(|of| of == node)
             }
             VertexKind::PersistentVolume => {
                 namespace.is_empty() && self.volumes.get(name).is_some_and(|volume| needs(volume.claim))
@@ -145,17 +147,18 @@ impl Graph {
         }
     }
 
-    /// Sets the node of a volume attachment; an empty one removes it.
-    pub(super) fn set_attachment(&mut self, name: &str, node: &str) {
+    /// Sets the node of a volume attachment or of a resource slice; an empty one removes it.
+    pub(super) fn set_owned(&mut self, kind: VertexKind, name: &str, node: &str) {
+        let owned = self.owned.entry(kind).or_default();
         match node {
-            "" => drop(self.attachments.remove(name)),
-            node => drop(self.attachments.insert(name.into(), node.into())),
+            "" => drop(owned.remove(name)),
+            node => drop(owned.insert(name.into(), node.into())),
         }
     }
 
-    /// Forgets all volume attachments.
-    pub(super) fn clear_attachments(&mut self) {
-        self.attachments.clear();
+    /// Forgets all volume attachments, or all resource slices.
+    pub(super) fn clear_owned(&mut self, kind: VertexKind) {
+        self.owned.remove(&kind);
     }
 }
 

@@ -154,6 +154,11 @@ fn secrets_of_source<'a>(volume: v1::Volume<'a>) -> [&'a str; 10] {
     ]
 }
 
+/// The node of a resource slice; empty if the slice is not that of one node.
+pub(super) fn of_slice(entry: &Entry) -> Result<Text, Error> {
+    Ok(entry.field("spec.nodeName").unwrap_or_default().into())
+}
+
 /// The references of a volume; none if it is for no claim.
 pub(super) fn of_volume(entry: &Entry) -> Result<Option<VolumeReferences>, Error> {
     let volume = stored::decode_part(&VOLUME, entry.bytes())?;

@@ -205,6 +205,36 @@ async fn attachments_are_related_to_their_node() {
 }
 
 #[tokio::test]
+async fn slices_are_related_to_their_node_only_with_dynamic_resource_allocation() {
+    let resource = "resourceslices.resource.k8s.io";
+    let specs = || {
+        let slices = Spec::cluster("resourceslices").unwrap().field(Field::new("spec.nodeName").indexed());
+        let pods = Spec::namespaced("pods").unwrap().field(Field::new("spec.nodeName").indexed());
+        let [volumes, attachments] =
+            ["persistentvolumes", "volumeattachments"].map(|name| Spec::cluster(name).unwrap());
+        [pods, volumes, attachments, slices]
+    };
+    let of_pods = |of: &dyn Fn(&str) -> Arc<Resource>| {
+        Node::new(of("pods"), of("persistentvolumes"), of("volumeattachments"))
+    };
+    let off = Fixture::with(specs(), |of| of_pods(&of)).await;
+    let on = Fixture::with(specs(), |of| of_pods(&of).with_slices(of("resourceslices"))).await;
+    for fixture in [&off, &on] {
+        fixture.put("resourceslices", "a", r#""spec":{"driver":"d","nodeName":"n1"}"#).await;
+        fixture.put("resourceslices", "b", r#""spec":{"driver":"d","allNodes":true}"#).await;
+    }
+    for verb in ["get", "update", "patch", "delete"] {
+        assert_eq!(off.ask("n1", verb, resource, "a"), unrelated("n1"), "{verb}");
+        assert_eq!(on.ask("n1", verb, resource, "a"), "allow", "{verb}");
+        assert_eq!(on.ask("n2", verb, resource, "a"), unrelated("n2"), "{verb}");
+        assert_eq!(on.ask("n1", verb, resource, "b"), unrelated("n1"), "{verb}");
+        assert_eq!(on.ask("n1", verb, resource, ""), "No Object name found", "{verb}");
+    }
+    on.delete("resourceslices", "a").await;
+    assert_eq!(on.ask("n1", "get", resource, "a"), unrelated("n1"));
+}
+
+#[tokio::test]
 async fn pods_count_from_their_binding_to_their_removal() {
     let fixture = Fixture::new().await;
     let volumes = r#""volumes":[{"name":"v","secret":{"secretName":"s"}}]"#;

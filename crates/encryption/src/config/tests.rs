@@ -1,4 +1,5 @@
 use super::*;
+use crate::LoadOptions;
 use crate::kms::Timing;
 use crate::loaded::{File, Loaded};
 use tokio::task::JoinSet;
@@ -35,7 +36,7 @@ async fn each_configuration_is_taken_or_refused_as_by_the_reference() {
         tasks.spawn(async move {
             let reload = if case.reload { Reload::Automatic } else { Reload::Never };
             let loaded = match File::read(&path, reload) {
-                Ok(file) => Loaded::build(file, Timing::default()).await.map(drop),
+                Ok(file) => Loaded::build(file, LoadOptions::default(), Timing::default()).await.map(drop),
                 Err(error) => Err(error),
             };
             let error = loaded.err().map(|error| error.to_string()).unwrap_or_default();
@@ -54,6 +55,24 @@ async fn each_configuration_is_taken_or_refused_as_by_the_reference() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn refusal_of_version_1_names_the_gate_only_while_it_is_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    let config = format!(
+        "apiVersion: {VERSION}\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n  - kms: {{name: a, endpoint: 'unix:///a'}}\n"
+    );
+    std::fs::write(&path, config).unwrap();
+    let refusal = async |kms_v1: bool| {
+        let options = LoadOptions { kms_v1, ..LoadOptions::default() };
+        let file = File::read(&path, Reload::Never).unwrap();
+        Loaded::build(file, options, Timing::default()).await.map(drop).unwrap_err().to_string()
+    };
+    assert!(refusal(false).await.contains("Set --feature-gates=KMSv1=true to use"));
+    let on = refusal(true).await;
+    assert!(on.contains("KMSv1 is not supported by Keelson") && !on.contains("Set --feature-gates"), "{on}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ const KMS: Timing = Timing {
 };
 
 fn load(given: &Given) -> Encryption {
-    let options = LoadOptions { automatic_reload: true };
+    let options = LoadOptions { automatic_reload: true, ..LoadOptions::default() };
     Encryption::load_with(&given.path(), options, &Handle::current(), KMS, RELOAD).unwrap()
 }
 

@@ -113,7 +113,7 @@ fn debug_forms_have_no_value() {
     let encryption = Encryption::none();
     assert_eq!(
         format!("{encryption:?}"),
-        "Encryption { options: LoadOptions { automatic_reload: false }, .. }"
+        "Encryption { options: LoadOptions { automatic_reload: false, kms_v1: false }, .. }"
     );
     let transform = encryption.for_resource("apps", "deployments");
     assert_eq!(format!("{transform:?}"), "Transform { group: \"apps\", resource: \"deployments\", .. }");

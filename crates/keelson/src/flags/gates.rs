@@ -149,8 +149,14 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
             "UserNamespacesPodSecurityStandards" => {
                 gates.admission.user_namespaces_pod_security = !gate.default;
             }
+            "PreferSameTrafficDistribution" => {
+                gates.objects.prefer_same_traffic_distribution = !gate.default;
+            }
             "PodLevelResources" => gates.admission.pod_level_resources = !gate.default,
-            "DynamicResourceAllocation" => gates.admission.dynamic_resource_allocation = !gate.default,
+            "DynamicResourceAllocation" => {
+                gates.admission.dynamic_resource_allocation = !gate.default;
+                gates.objects.dynamic_resource_allocation = !gate.default;
+            }
             "VolumeAttributesClass" => gates.admission.volume_attributes_class = !gate.default,
             "ServiceAccountNodeAudienceRestriction" => {
                 gates.admission.node_audience_restriction = !gate.default;
@@ -158,6 +164,15 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
             "AllowInsecureKubeletCertificateSigningRequests" => {
                 gates.admission.insecure_kubelet_requests = !gate.default;
             }
+            // The limit of the reference holds for its bitmap allocators.
+            "DisableAllocatorDualWrite" => {
+                gates.service_ranges_of_any_size =
+                    find("MultiCIDRServiceAllocator").is_some_and(|gate| value(given, gate));
+            }
+            "CoordinatedLeaderElection" => {
+                gates.objects.coordinated_leader_election = !gate.default;
+            }
+            "KMSv1" => gates.kms_v1 = !gate.default,
             "AllAlpha" | "AllBeta" => {}
             name if given.contains_key(name) => {
                 warnings.push(format!("the feature gate {name} is accepted but has no effect yet"));

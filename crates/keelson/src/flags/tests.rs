@@ -88,8 +88,8 @@ fn boolean_flag_without_value_is_true_and_does_not_consume_the_next_argument() {
     assert_eq!(parsed.options.tls.protocols, server::tls::Protocols::Http1);
     assert_eq!(parsed.options.secure_port, 1);
     assert_eq!(options("--disable-http2-serving=false").tls.protocols, server::tls::Protocols::Both);
-    assert_eq!(options("--allow-privileged=false").privileged, kinds::Privileged::Refused);
-    assert_eq!(options("--allow-privileged").privileged, kinds::Privileged::Allowed);
+    assert_eq!(options("--allow-privileged=false").objects.privileged, kinds::Privileged::Refused);
+    assert_eq!(options("--allow-privileged").objects.privileged, kinds::Privileged::Allowed);
     assert_eq!(options("--help").show, Show::Help);
     assert_eq!(options("-h").show, Show::Help);
     assert_eq!(options("--version=false").show, Show::Nothing);
@@ -177,8 +177,8 @@ fn unknown_flag_is_an_error_with_a_suggestion() {
 #[test]
 fn feature_gates_and_runtime_config_are_checked_after_all_flags() {
     let parsed = parse(words("--feature-gates KMSv1=true --feature-gates=WatchList=true")).unwrap();
-    assert!(parsed.options.gates.watch_list);
-    assert_eq!(parsed.warnings.len(), 2);
+    assert!(parsed.options.gates.watch_list && parsed.options.storage.encryption.kms_v1);
+    assert_eq!(parsed.warnings.len(), 1);
     assert_eq!(error("--feature-gates=Foo=true"), "unrecognized feature gate: Foo");
     assert_eq!(error("--runtime-config=foo/v1=true"), "unknown api groups foo");
     let line = "--runtime-config=api/all=false,/v1=true --enable-priority-and-fairness";

@@ -30,13 +30,18 @@ pub(crate) const KIND: Kind = Kind {
 
 struct LeaseStrategy;
 
-/// The feature `CoordinatedLeaderElection` is off: drops its fields unless the old object uses them.
+/// Without the feature `CoordinatedLeaderElection`, drops its fields unless the old object uses them.
 impl Strategy for LeaseStrategy {
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        update_map(object, "spec", |spec| spec.retain(|key, _| !ELECTION.contains(&key.as_str())));
+    fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
+        if !context.gates.coordinated_leader_election {
+            update_map(object, "spec", |spec| spec.retain(|key, _| !ELECTION.contains(&key.as_str())));
+        }
     }
 
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+    fn prepare_update(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
+        if context.gates.coordinated_leader_election {
+            return;
+        }
         let old = Lease::of(old).spec().map();
         update_map(new, "spec", |spec| {
             spec.retain(|key, _| !ELECTION.contains(&key.as_str()) || old.contains_key(key));
@@ -90,7 +95,19 @@ pub(super) fn election_strategy(strategy: &str, path: &Path<'_>) -> List {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{create, update};
+    use crate::Gates;
+    use crate::testing::{create, created_with, update};
+
+    #[test]
+    fn strategy_and_preferred_holder_stay_only_with_the_gate() {
+        let lease = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease",
+            "spec":{"holderIdentity":"a","strategy":"OldestEmulationVersion","preferredHolder":"b"}}"#;
+        let on = Gates { coordinated_leader_election: true, ..Gates::DEFAULT };
+        for (gates, fields) in [(Gates::DEFAULT, 1), (on, 3)] {
+            let created = created_with(gates, lease).unwrap();
+            assert_eq!(created.get("spec").unwrap().as_map().unwrap().len(), fields);
+        }
+    }
 
     #[test]
     fn numbers_are_in_bounds() {

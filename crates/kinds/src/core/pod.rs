@@ -2,12 +2,12 @@
 
 use super::pod_rules::{self, resize, status, update};
 use super::{app_armor, pod_columns, pod_defaults, pod_gates, pod_spec, pod_warnings, qos};
-use crate::Resets;
 use crate::defaults::{each, update_map, update_or_insert_map};
 use crate::{
     Action, Connect, Context, Deleted, Generation, Kind, Refusal, Rules, SelectableFields, SelectableRow,
     Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart, keep, keep_metadata, map_at,
 };
+use crate::{Gates, Resets};
 use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -136,7 +136,7 @@ impl Strategy for PodStrategy {
         let mut status = Map::from_iter([("phase", Value::from("Pending")), ("qosClass", class)]);
         update_map(pod, "spec", |spec| {
             pod_spec::mirror_service_account(spec);
-            pod_gates::drop_disabled(spec, None);
+            pod_gates::drop_disabled(spec, None, context.gates);
         });
         if !Pod::of(pod).spec().scheduling_gates().is_empty() {
             status.insert(Key::known("conditions"), Value::from_iter([gated(context)]));
@@ -146,12 +146,12 @@ impl Strategy for PodStrategy {
         app_armor::settle(pod);
     }
 
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
-        drop_disabled(new, old);
+    fn prepare_update(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
+        drop_disabled(new, old, context.gates);
     }
 
     /// Also keeps the owner references: old kubelets corrupt them.
-    fn prepare_status(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+    fn prepare_status(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
         let before = Pod::of(old).status();
         update_or_insert_map(new, "status", |status| {
             if !status.contains_key("qosClass") && !before.qos_class().is_empty() {
@@ -159,11 +159,11 @@ impl Strategy for PodStrategy {
             }
             keep_observed_generations(status, old);
         });
-        drop_disabled(new, old);
+        drop_disabled(new, old, context.gates);
     }
 
     /// Changes ephemeral containers, or the resources of containers; keeps the rest of the spec.
-    fn prepare_part(&self, part: WrittenPart, new: &mut Map, old: &Map, _context: &Context<'_>) {
+    fn prepare_part(&self, part: WrittenPart, new: &mut Map, old: &Map, context: &Context<'_>) {
         match part {
             WrittenPart::EphemeralContainers => keep_all_but_spec(new, old, |new, old| {
                 let containers = new.get("ephemeralContainers").cloned();
@@ -176,7 +176,7 @@ impl Strategy for PodStrategy {
             WrittenPart::Resize => take_resources(new, old),
             WrittenPart::Status | WrittenPart::Finalize | WrittenPart::Approval => return,
         }
-        drop_disabled(new, old);
+        drop_disabled(new, old, context.gates);
     }
 
     fn validate_create(&self, pod: &Map, rules: &Rules<'_>) -> List {
@@ -227,11 +227,11 @@ impl Strategy for PodStrategy {
     }
 }
 
-fn drop_disabled(new: &mut Map, old: &Map) {
+fn drop_disabled(new: &mut Map, old: &Map, gates: Gates) {
     let old_pod = Pod::of(old);
-    update_map(new, "spec", |spec| pod_gates::drop_disabled(spec, Some(old_pod.spec().map())));
+    update_map(new, "spec", |spec| pod_gates::drop_disabled(spec, Some(old_pod.spec().map()), gates));
     update_map(new, "status", |status| {
-        pod_gates::drop_disabled_status(status, Some(old_pod.status()), Some(old_pod.spec()));
+        pod_gates::drop_disabled_status(status, Some(old_pod.status()), Some(old_pod.spec()), gates);
     });
 }
 

@@ -1,8 +1,9 @@
 //! The pod fields of disabled features: they are dropped unless the old object uses them.
 //!
-//! Disabled are pod-level resources, dynamic resource allocation, trust bundles in projected volumes, image
-//! volumes, stop signals, the health of allocated resources, and the observed generation of pods.
+//! Disabled are pod-level resources, trust bundles in projected volumes, image volumes, stop signals, the health
+//! of allocated resources, the observed generation of pods, and without its gate dynamic resource allocation.
 
+use crate::Gates;
 use crate::defaults::{each, update_map};
 use object::{Map, Value};
 use schema::view::View;
@@ -11,12 +12,12 @@ use std::collections::HashSet;
 
 /// Drops the fields of disabled features that `old` does not use from a pod spec. Copies only the parts that
 /// change.
-pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>) {
+pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>, gates: Gates) {
     let old = old.map(PodSpec::of);
     if !old.is_some_and(has_resources) {
         spec.remove("resources");
     }
-    if old.is_none_or(|old| old.resource_claims().is_empty()) {
+    if !gates.dynamic_resource_allocation && old.is_none_or(|old| old.resource_claims().is_empty()) {
         spec.remove("resourceClaims");
         if has_claims(PodSpec::of(spec)) {
             each_container(spec, |container| remove_within(container, "resources", "claims"));
@@ -43,8 +44,9 @@ pub(super) fn drop_disabled_status(
     status: &mut Map,
     old: Option<PodStatus<'_>>,
     old_spec: Option<PodSpec<'_>>,
+    gates: Gates,
 ) {
-    if old_spec.is_none_or(|old| old.resource_claims().is_empty()) {
+    if !gates.dynamic_resource_allocation && old_spec.is_none_or(|old| old.resource_claims().is_empty()) {
         status.remove("resourceClaimStatuses");
     }
     for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
@@ -134,5 +136,48 @@ fn retain(map: &mut Map, key: &str, keep: impl FnMut(&Value) -> bool) {
     list.retain(keep);
     if list.is_empty() {
         map.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::created_with;
+    use schema::views::core::v1::Pod;
+
+    const SPEC: &str = r#"{"containers":[{"name":"c","image":"i","resources":{"claims":[{"name":"r"}]}}],
+        "restartPolicy":"Always","resourceClaims":[{"name":"r","resourceClaimName":"device"}]}"#;
+
+    /// How many claims a spec has, and how many its first container uses.
+    fn claims(spec: PodSpec<'_>) -> (usize, usize) {
+        let used = spec.containers().iter().map(|container| container.resources().claims().len()).sum();
+        (spec.resource_claims().len(), used)
+    }
+
+    #[test]
+    fn claims_stay_only_with_dynamic_resource_allocation() {
+        let on = Gates { dynamic_resource_allocation: true, ..Gates::DEFAULT };
+        let pod = format!(r#"{{"apiVersion":"v1","kind":"Pod","spec":{SPEC}}}"#);
+        let workload = format!(
+            r#"{{"apiVersion":"apps/v1","kind":"Deployment","spec":{{"selector":{{"matchLabels":{{"a":"b"}}}},
+            "template":{{"metadata":{{"labels":{{"a":"b"}}}},"spec":{SPEC}}}}}}}"#
+        );
+        for (gates, expected) in [(Gates::DEFAULT, (0, 0)), (on, (1, 1))] {
+            let pod = created_with(gates, &pod).unwrap();
+            assert_eq!(claims(Pod::of(&pod).spec()), expected);
+            let workload = created_with(gates, &workload).unwrap();
+            let template = workload.get("spec").and_then(|spec| spec.get("template"));
+            assert_eq!(claims(Pod::of(template.and_then(Value::as_map).unwrap()).spec()), expected);
+        }
+    }
+
+    #[test]
+    fn statuses_of_claims_stay_only_with_dynamic_resource_allocation() {
+        let on = Gates { dynamic_resource_allocation: true, ..Gates::DEFAULT };
+        for (gates, expected) in [(Gates::DEFAULT, false), (on, true)] {
+            let mut status = Map::from_iter([("resourceClaimStatuses", Value::from_iter([Map::new()]))]);
+            drop_disabled_status(&mut status, None, None, gates);
+            assert_eq!(status.contains_key("resourceClaimStatuses"), expected);
+        }
     }
 }

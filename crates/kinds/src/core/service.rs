@@ -121,8 +121,8 @@ impl Strategy for ServiceStrategy {
         service_update::prepare(new, old);
     }
 
-    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
-        service_rules::validate(Service::of(object), old.map(Service::of))
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        service_rules::validate(Service::of(object), old.map(Service::of), rules.gates())
     }
 
     fn validate_change(&self, new: &Map, old: &Map) -> List {

@@ -3,7 +3,7 @@
 use super::service::is_reachable_from_outside;
 use super::service_addresses::{self, is_headless};
 use super::service_update::takes_health_check_port;
-use crate::{addresses, checks, object_meta};
+use crate::{Gates, addresses, checks, object_meta};
 use object::field::{BadValue, Error, List, Path};
 use object::int_or_string::IntOrString;
 use object::name::{address, dns1123_subdomain, invalid, qualified_name};
@@ -21,7 +21,7 @@ const FOR_LOAD_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'
 
 /// The field errors of a service, without those of its metadata. Addresses of the old service may stay as
 /// they are.
-pub(super) fn validate(service: Service<'_>, old: Option<Service<'_>>) -> List {
+pub(super) fn validate(service: Service<'_>, old: Option<Service<'_>>, gates: Gates) -> List {
     let spec = service.spec();
     let path = Path::new("spec");
     let mut errors = List::new();
@@ -48,7 +48,7 @@ pub(super) fn validate(service: Service<'_>, old: Option<Service<'_>>) -> List {
         _ => {}
     }
     errors.append(class(spec, &path.child("loadBalancerClass")));
-    errors.append(traffic(spec, &path));
+    errors.append(traffic(spec, gates, &path));
     errors
 }
 
@@ -274,7 +274,7 @@ fn class(spec: ServiceSpec<'_>, path: &Path<'_>) -> List {
 }
 
 /// Where traffic from outside and from inside may go.
-fn traffic(spec: ServiceSpec<'_>, path: &Path<'_>) -> List {
+fn traffic(spec: ServiceSpec<'_>, gates: Gates, path: &Path<'_>) -> List {
     const POLICIES: [&str; 2] = ["Cluster", "Local"];
     let mut errors = List::new();
     let external = spec.external_traffic_policy();
@@ -306,7 +306,11 @@ fn traffic(spec: ServiceSpec<'_>, path: &Path<'_>) -> List {
     }
     if let Some(distribution) = spec.traffic_distribution() {
         let path = path.child("trafficDistribution");
-        errors.extend(checks::one_of(distribution, &["PreferClose"], &path));
+        let known: &[_] = match gates.prefer_same_traffic_distribution {
+            true => &["PreferClose", "PreferSameZone", "PreferSameNode"],
+            false => &["PreferClose"],
+        };
+        errors.extend(checks::one_of(distribution, known, &path));
     }
     errors
 }

@@ -1,4 +1,5 @@
-use crate::testing::{create, status, status_warnings, update, warnings};
+use crate::Gates;
+use crate::testing::{create, created_with, status, status_warnings, update, warnings};
 
 fn service(spec: &str) -> String {
     with_metadata("", spec)
@@ -375,5 +376,25 @@ fn fields_that_are_ignored_and_odd_addresses_give_warnings() {
     assert_eq!(
         warnings(&service(r#""type":"ExternalName","externalName":"x","externalIPs":["1.2.3.4"]"#), None),
         [r#"spec.externalIPs is ignored when spec.type is "ExternalName""#]
+    );
+}
+
+#[test]
+fn traffic_prefers_a_zone_or_a_node_only_with_the_gate() {
+    let on = Gates { prefer_same_traffic_distribution: true, ..Gates::DEFAULT };
+    for word in ["PreferSameZone", "PreferSameNode"] {
+        let service = service(&format!(r#""ports":[{{"port":80}}],"trafficDistribution":"{word}""#));
+        let refused = format!(
+            r#"spec.trafficDistribution: Unsupported value: "{word}": supported values: "PreferClose""#
+        );
+        assert_eq!(create(&service), [refused]);
+        assert!(created_with(on, &service).is_ok(), "{word}");
+    }
+    let other = service(r#""ports":[{"port":80}],"trafficDistribution":"x""#);
+    assert_eq!(
+        created_with(on, &other).unwrap_err(),
+        [
+            r#"spec.trafficDistribution: Unsupported value: "x": supported values: "PreferClose", "PreferSameZone", "PreferSameNode""#
+        ]
     );
 }

@@ -1,13 +1,16 @@
 //! Tests of custom kinds.
 
 use super::*;
-use crate::{Caller, ResourceType};
+use crate::{Caller, Gates, ResourceType};
 use schema::view::View;
 use schema::views::apiextensions::v1::JSONSchemaProps;
 use schema::{Builder, GroupVersionKind, Limits, Shape, json};
 
-const CONTEXT: Context<'static> =
-    Context { now: "2030-01-02T03:04:05Z", caller: Caller { name: "", uid: "", groups: &[], extra: &[] } };
+const CONTEXT: Context<'static> = Context {
+    now: "2030-01-02T03:04:05Z",
+    caller: Caller { name: "", uid: "", groups: &[], extra: &[] },
+    gates: Gates::DEFAULT,
+};
 
 const SCHEMA: &str = r#"{"type":"object","properties":{
     "spec":{"type":"object","properties":{"replicas":{"x-kubernetes-preserve-unknown-fields":true},"size":{"type":"integer","maximum":3},

@@ -92,16 +92,18 @@ impl Strategy for EndpointSliceStrategy {
         });
     }
 
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        drop_node_hints(object);
+    fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
+        if !context.gates.prefer_same_traffic_distribution {
+            drop_node_hints(object);
+        }
         drop_topology(object, None);
     }
 
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+    fn prepare_update(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
         let hints = EndpointSlice::of(old).endpoints();
         let in_use =
             hints.iter().filter_map(|endpoint| endpoint.hints()).any(|hint| !hint.for_nodes().is_empty());
-        if !in_use {
+        if !in_use && !context.gates.prefer_same_traffic_distribution {
             drop_node_hints(new);
         }
         drop_topology(new, Some(old));
@@ -123,7 +125,7 @@ impl Strategy for EndpointSliceStrategy {
     }
 }
 
-/// The feature `PreferSameTrafficDistribution` is off: drops the field unless the old object uses it.
+/// Drops the field of the feature `PreferSameTrafficDistribution`.
 fn drop_node_hints(object: &mut Map) {
     each(object, "endpoints", |endpoint| {
         update_map(endpoint, "hints", |hints| drop(hints.remove("forNodes")))

@@ -189,7 +189,9 @@ pub(super) fn warnings(slice: EndpointSlice<'_>, old: Option<EndpointSlice<'_>>)
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{create, update, warnings};
+    use super::*;
+    use crate::Gates;
+    use crate::testing::{create, created_with, update, warnings};
 
     fn slice(fields: &str) -> String {
         format!(r#"{{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice",{fields}}}"#)
@@ -281,6 +283,19 @@ mod tests {
             create(&of_type("IPv4", &many(r#""1.2.3.4""#, 101))),
             ["endpoints[0].addresses: Too many: 101: must have at most 100 items"]
         );
+    }
+
+    #[test]
+    fn hints_for_nodes_stay_only_with_the_gate() {
+        let slice = r#"{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","addressType":"IPv4","endpoints":[
+            {"addresses":["1.2.3.4"],"hints":{"forZones":[{"name":"z"}],"forNodes":[{"name":"n"}]}}]}"#;
+        let nodes = |gates: Gates| {
+            let created = created_with(gates, slice).unwrap();
+            let hints = EndpointSlice::of(&created).endpoints().iter().find_map(|endpoint| endpoint.hints());
+            hints.unwrap().for_nodes().len()
+        };
+        assert_eq!(nodes(Gates::DEFAULT), 0);
+        assert_eq!(nodes(Gates { prefer_same_traffic_distribution: true, ..Gates::DEFAULT }), 1);
     }
 
     #[test]

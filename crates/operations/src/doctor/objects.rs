@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use encryption::Freshness;
-use kinds::{Kind, NameRule, Privileged, ResourceType, Rules, Storage, Version, object_meta};
+use kinds::{Kind, NameRule, ObjectOptions, ResourceType, Rules, Storage, Version, object_meta};
 use object::time::Time;
 use object::{Map, Value};
 use schema::protobuf::Envelope;
@@ -149,7 +149,7 @@ impl Object {
             faults.extend(self.check_stored_versions());
         }
         if faults.is_empty() {
-            faults.extend(address.builtin.and_then(|builtin| self.validate(builtin, limits.privileged)));
+            faults.extend(address.builtin.and_then(|builtin| self.validate(builtin, limits.objects)));
         }
         if *freshness == Freshness::Stale {
             let says = "it was written by another provider or key than the first one";
@@ -200,7 +200,7 @@ impl Object {
     }
 
     /// The first error that an update gets which changes nothing.
-    fn validate(&self, builtin: &BuiltinKind, privileged: Privileged) -> Option<Fault> {
+    fn validate(&self, builtin: &BuiltinKind, objects: ObjectOptions) -> Option<Fault> {
         let BuiltinKind { kind, served } = builtin;
         let mut value = Value::from(self.map.clone());
         let version = version_of(kind, value.get("apiVersion").and_then(Value::as_str).unwrap_or_default());
@@ -212,7 +212,7 @@ impl Object {
         map.insert("apiVersion", served.api_version.clone());
         kind.strategy.default(map);
         kinds::map_at(map, "metadata")?.insert("resourceVersion", self.revision.to_string());
-        let rules = Rules::new(served, &served.ty).with_privileged(privileged);
+        let rules = Rules::new(served, &served.ty).with_options(objects);
         let mut errors = object_meta::validate(map, kind.scope, NameRule::PathSegment);
         errors.append(object_meta::validate_update(map, map));
         errors.append(kind.strategy.validate_update(map, map, &rules));
@@ -230,7 +230,7 @@ impl Object {
 pub(super) struct Checks {
     pub(super) now: Time,
     pub(super) value_limit: usize,
-    pub(super) privileged: Privileged,
+    pub(super) objects: ObjectOptions,
 }
 
 /// The JSON in a frame, if the server can read the frame.

@@ -12,7 +12,7 @@ const NOW: &str = "2026-01-01T00:00:00Z";
 /// What is found among entries in Keelson's own layout: problem and key, sorted.
 fn found(entries: Vec<Result<Entry, Unreadable>>) -> Vec<String> {
     let coding = Coding::Own(Sealed::new(Encryption::none()));
-    let mut examination = Examination::new(NOW.parse().unwrap(), Privileged::Allowed);
+    let mut examination = Examination::new(NOW.parse().unwrap(), ObjectOptions::default());
     entries.into_iter().for_each(|entry| examination.add(&coding, 0, entry));
     let mut report = Report { findings: examination.findings(), ..Report::default() };
     report.sort();

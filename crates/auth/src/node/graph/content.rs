@@ -15,7 +15,7 @@ impl Graph {
             let counts = counts.0.iter().map(|(id, count)| (name(id), *count));
             counts.collect::<BTreeMap<_, _>>()
         };
-        let Self { objects, pods, nodes, volumes, claims, attachments } = self;
+        let Self { objects, pods, nodes, volumes, claims, owned } = self;
         let pods = pods.0.iter().flat_map(|(namespace, pods)| {
             pods.iter()
                 .map(move |(pod, of)| format!("{namespace}/{pod} {} {:?}", of.node, names(&of.objects)))
@@ -25,10 +25,12 @@ impl Graph {
             .iter()
             .map(|(volume, of)| format!("volume {volume} {} {:?}", name(&of.claim), names(&of.secrets)));
         let claims = claims.iter().map(|(secret, of)| format!("claims {} {:?}", name(secret), counts(of)));
-        let attachments = attachments.iter().map(|(name, node)| format!("attachment {name} {node}"));
+        let owned = owned.iter().flat_map(|(kind, owned)| {
+            owned.iter().map(move |(name, node)| format!("owned {kind:?} {name} {node}"))
+        });
         let numbers = objects.numbers.values().flat_map(|names| names.0.values().flat_map(HashMap::values));
         let held = numbers.map(|id| format!("{} {}", name(id), objects.vertices[id.0 as usize].holders));
-        let all = pods.chain(nodes).chain(volumes).chain(claims).chain(attachments).chain(held);
+        let all = pods.chain(nodes).chain(volumes).chain(claims).chain(owned).chain(held);
         let all: BTreeSet<String> = all.collect();
         assert_eq!(
             objects.numbers.values().flat_map(|names| names.0.values().map(HashMap::len)).sum::<usize>(),

@@ -46,10 +46,7 @@ fn ga_and_deprecated_gates_are_accepted_with_a_warning() {
     );
     assert_eq!(
         resolved("KMSv1=true").warnings,
-        [
-            "Setting deprecated feature gate KMSv1=true. It will be removed in a future release.",
-            "the feature gate KMSv1 is accepted but has no effect yet",
-        ]
+        ["Setting deprecated feature gate KMSv1=true. It will be removed in a future release."]
     );
 }
 
@@ -117,9 +114,30 @@ fn node_selectors_depend_on_selectors() {
 }
 
 #[test]
+fn service_ranges_have_any_size_without_bitmap_allocators() {
+    let any_size = |value: &str| resolved(value).gates.service_ranges_of_any_size;
+    assert!(any_size("DisableAllocatorDualWrite=true"));
+    assert!(!any_size("DisableAllocatorDualWrite=true,MultiCIDRServiceAllocator=false"));
+}
+
+#[test]
 fn table_is_sorted_and_complete() {
     assert!(GATES.is_sorted_by(|one, next| one.name < next.name));
     // 136 of them are alpha or beta, and listed by the reference's help.
     let listed = GATES.iter().filter(|gate| matches!(gate.stage, Stage::Alpha | Stage::Beta)).count();
     assert_eq!((GATES.len(), listed), (190, 136));
+}
+
+#[test]
+fn gates_of_kinds_have_an_effect_and_no_warning() {
+    let all = resolved(
+        "PreferSameTrafficDistribution=true,DynamicResourceAllocation=true,CoordinatedLeaderElection=true",
+    );
+    let on = kinds::Gates {
+        prefer_same_traffic_distribution: true,
+        dynamic_resource_allocation: true,
+        coordinated_leader_election: true,
+    };
+    assert_eq!(all.gates.objects, on);
+    assert!(all.gates.admission.dynamic_resource_allocation && all.warnings.is_empty(), "{all:?}");
 }

@@ -170,7 +170,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "Which controllers run: * for all, name for one, -name for none of that name, -* for none. There are \
                bootstrap-signer-controller, certificatesigningrequest-approving-controller, \
                certificatesigningrequest-cleaner-controller, certificatesigningrequest-signing-controller, \
-               clusterrole-aggregation-controller, garbage-collector-controller, \
+               clusterrole-aggregation-controller, garbage-collector-controller, leader-election-controller, \
                legacy-serviceaccount-token-cleaner-controller, namespace-controller, persistentvolume-protection-controller, \
                persistentvolumeclaim-protection-controller, resourcequota-controller, \
                root-ca-certificate-publisher-controller, service-cidr-controller, serviceaccount-controller, \
@@ -322,7 +322,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: "true",
         help: "Whether containers may be privileged.",
         effect: Effect::Set(|options, value| {
-            options.privileged =
+            options.objects.privileged =
                 if value::switch(value)? { Privileged::Allowed } else { Privileged::Refused };
             Ok(())
         }),

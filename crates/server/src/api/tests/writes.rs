@@ -219,7 +219,7 @@ async fn rollback_of_a_deployment_is_to_a_number() {
 
 #[tokio::test]
 async fn privileged_containers_are_refused_if_the_server_says_so() {
-    let server = Server::start_with(|config| config.privileged = kinds::Privileged::Refused).await;
+    let server = Server::start_with(|config| config.objects.privileged = kinds::Privileged::Refused).await;
     let container = r#"{"name":"c","image":"i","securityContext":{"privileged":true}}"#;
     let pod = format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"containers":[{container}]}}}}"#);
     let refused = server.send("POST", "/api/v1/namespaces/n/pods", &pod).await;
