@@ -27,7 +27,8 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let resource = version.and_then(|(kind, version)| ResourceType::builtin(kind, version));
     let resource = resource.ok_or("there is no such kind")?;
     let strategy = &resource.strategy;
-    let context = Context { now: "2030-01-02T03:04:05Z", caller: Caller::default() };
+    let context =
+        Context { now: "2030-01-02T03:04:05Z", caller: Caller::default(), gates: kinds::Gates::DEFAULT };
     let rules = Rules::new(&resource, &resource.ty);
 
     let mut spent = Duration::ZERO;

@@ -69,7 +69,7 @@ async fn run(context: Context) {
         let queue = queue.clone();
         move |update| {
             if let Update::Change { before, after } = update {
-                queue.extend(after.or(before).and_then(|candidate| lease_of(candidate)));
+                queue.extend(after.or(before).and_then(lease_of));
             }
         }
     });

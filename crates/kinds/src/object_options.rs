@@ -19,8 +19,8 @@ pub enum Privileged {
     Refused,
 }
 
-/// The feature gates that decide which fields objects keep, and which values are valid. The defaults are those
-/// of the reference.
+/// The feature gates that decide which fields objects keep, and which values are valid. The defaults are
+/// those of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
     /// `PreferSameTrafficDistribution`.

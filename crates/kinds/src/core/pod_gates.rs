@@ -1,7 +1,8 @@
 //! The pod fields of disabled features: they are dropped unless the old object uses them.
 //!
-//! Disabled are pod-level resources, trust bundles in projected volumes, image volumes, stop signals, the health
-//! of allocated resources, the observed generation of pods, and without its gate dynamic resource allocation.
+//! Disabled are pod-level resources, trust bundles in projected volumes, image volumes, stop signals, the
+//! health of allocated resources, the observed generation of pods, and without its gate dynamic resource
+//! allocation.
 
 use crate::Gates;
 use crate::defaults::{each, update_map};
