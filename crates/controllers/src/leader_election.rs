@@ -14,7 +14,7 @@ use crate::{Context, Controller};
 use auth::SystemIdentity;
 use cache::{Entry, Update};
 use kinds::{Semantic, map_at, object_meta};
-use object::time::MicroTime;
+use object::time::{MicroTime, Time};
 use object::{Map, Text, Value};
 use registry::{Address, Client, DeleteOptions};
 use schema::Status;
@@ -78,13 +78,11 @@ async fn run(context: Context) {
     queue.work(&context, 5, Arc::new(Elections { client })).await;
 }
 
-/// The Lease of a candidate; none if the candidate has been asked and has not answered yet, because its
-/// election is under way.
+/// The Lease of a candidate. A candidate that was asked and has not answered counts too: nothing else may
+/// ever name its Lease again, and then it would never be deleted.
 fn lease_of(entry: &Arc<Entry>) -> Option<Key> {
     let object = decode(LeaseCandidate::schema(), entry).ok()?;
-    let candidate = Candidate::of(&object);
-    let is_asked = candidate.pinged.is_some_and(|pinged| candidate.renewed < Some(pinged));
-    (!is_asked).then(|| (entry.namespace().into(), candidate.lease.into()))
+    Some((entry.namespace().into(), Candidate::of(&object).lease.into()))
 }
 
 fn candidates_in(namespace: &str) -> Address<'_> {
@@ -198,7 +196,10 @@ impl<'a> Candidate<'a> {
 
     /// Whether it has not renewed, or if it never has was not created, within [`VALID`].
     fn is_old(&self, now: MicroTime) -> bool {
-        let created = || object_meta::text(self.object, "creationTimestamp").parse().ok();
+        let created = || {
+            let time: Time = object_meta::text(self.object, "creationTimestamp").parse().ok()?;
+            Some(MicroTime::from_unix(time.unix(), 0))
+        };
         self.renewed.or_else(created).is_none_or(|time| is_over(time, VALID, now))
     }
 

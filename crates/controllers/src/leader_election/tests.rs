@@ -113,15 +113,19 @@ async fn leases_get_holders_and_old_candidates_go_only_with_the_gate() {
         });
         let fixture = fixture.await;
         fixture.namespace("n").await;
-        let candidate = |name: &str, renewed: MicroTime| {
+        let renewed = |time: MicroTime| format!(r#""leaseName":"l","renewTime":"{time}""#);
+        let candidate = |name: &str, spec: &str| {
             format!(
-                r#"{{"metadata":{{"name":"{name}"}},"spec":{{"leaseName":"l","renewTime":"{renewed}",
+                r#"{{"metadata":{{"name":"{name}"}},"spec":{{{spec},
                 "emulationVersion":"1.33.0","binaryVersion":"1.33.0","strategy":"OldestEmulationVersion"}}}}"#
             )
         };
         let long_ago = MicroTime::from_unix(MicroTime::now().unix() - 3600, 0);
-        fixture.create(candidates_in("n"), &candidate("gone", long_ago)).await;
-        fixture.create(candidates_in("n"), &candidate("here", MicroTime::now())).await;
+        fixture.create(candidates_in("n"), &candidate("gone", &renewed(long_ago))).await;
+        fixture.create(candidates_in("n"), &candidate("here", &renewed(MicroTime::now()))).await;
+        fixture.create(candidates_in("n"), &candidate("new", r#""leaseName":"l""#)).await;
+        let asked = format!(r#""leaseName":"m","renewTime":"{long_ago}","pingTime":"{}""#, MicroTime::now());
+        fixture.create(candidates_in("n"), &candidate("silent", &asked)).await;
         let _running = fixture.start(&CONTROLLER);
         if !is_on {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -137,6 +141,9 @@ async fn leases_get_holders_and_old_candidates_go_only_with_the_gate() {
         assert_eq!(spec.lease_duration_seconds(), Some(5));
         let candidates = "leasecandidates.coordination.k8s.io";
         fixture.until("no old candidate", async || fixture.lookup(candidates, "n", "gone").is_none()).await;
+        let is_gone = async || fixture.lookup(candidates, "n", "silent").is_none();
+        fixture.until("no old candidate that was asked", is_gone).await;
         assert!(fixture.lookup(candidates, "n", "here").is_some());
+        assert!(fixture.lookup(candidates, "n", "new").is_some(), "it was made within half an hour");
     }
 }
