@@ -74,6 +74,9 @@ struct Installed {
     is_terminating: bool,
     /// Whether the kind could be served.
     is_served: bool,
+    /// Whether the kind is not served because a built-in kind has its name. Its definition is established
+    /// all the same, as in the reference.
+    is_overlapped: bool,
     /// Whether its schemas are structural; not known of those that were served at the start, whose conditions
     /// say it.
     structure: Option<Structure>,
@@ -280,7 +283,8 @@ impl Definitions {
         if let Some(structure) = self.installed.get(name).and_then(|installed| installed.structure.as_ref()) {
             conditions::note_structure(&mut status, structure.as_ref());
         }
-        if is_served {
+        let is_overlapped = self.installed.get(name).is_some_and(|installed| installed.is_overlapped);
+        if is_served || is_overlapped {
             conditions::establish(&definition, &mut status);
         }
         let is_settled = status == definition.status;
@@ -365,6 +369,7 @@ impl Definitions {
             form: Form::new(definition, status),
             is_terminating: is_terminating(status),
             is_served: outcome.is_ok(),
+            is_overlapped: matches!(outcome, Err(Error::Registry(registry::Error::Builtin(_)))),
             structure: None,
         };
         self.installed.insert(name, installed);
@@ -445,7 +450,7 @@ impl Installed {
     /// step that did not end.
     fn unknown(form: &Form) -> Self {
         let form = Form { uid: Text::default(), ..form.clone() };
-        Self { form, is_terminating: false, is_served: false, structure: None }
+        Self { form, is_terminating: false, is_served: false, is_overlapped: false, structure: None }
     }
 }
 

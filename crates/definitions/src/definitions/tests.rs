@@ -48,14 +48,18 @@ impl Fixture {
 
     /// Waits until a group is served, or is not.
     async fn until_served(&self, group: &str, expected: bool) {
-        for _ in 0..2_000 {
-            if self.client.registry().catalog().serves_group(group) == expected {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("{group} is never {expected}");
+        until(async || self.client.registry().catalog().serves_group(group) == expected).await;
     }
+}
+
+async fn until(holds: impl AsyncFn() -> bool) {
+    for _ in 0..2_000 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it never holds");
 }
 
 #[tokio::test]
@@ -95,4 +99,27 @@ async fn kind_is_served_anew_once_for_each_change_and_before_its_answer() {
         assert!(is_retired(&before, 0).await, "watches of the form before end");
     }
     assert!(!is_retired(&things(), 200).await, "watches that began after the answer stay");
+}
+
+#[tokio::test]
+async fn definition_of_a_kind_that_is_built_in_is_established_and_removed_and_serves_nothing() {
+    let fixture = Fixture::start().await;
+    let text = r#"{"metadata":{"name":"apiservices.apiregistration.k8s.io","annotations":{"api-approved.kubernetes.io":"unapproved, for a test"}},
+        "spec":{"group":"apiregistration.k8s.io","scope":"Cluster","names":{"plural":"apiservices","kind":"Overlap"},
+        "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}"#;
+    let definition = fixture.client.decode(DEFINITIONS, text).unwrap();
+    fixture.client.create(DEFINITIONS, definition).await.unwrap();
+    let address = DEFINITIONS.named("apiservices.apiregistration.k8s.io");
+    let read = async || fixture.client.get(address).await.ok();
+    let established = |definition: &Value| {
+        let status = definition.get("status").and_then(Value::as_map).unwrap();
+        conditions::is_true(conditions_of(status), "Established")
+    };
+    until(async || read().await.is_some_and(|definition| established(&definition))).await;
+    let catalog = fixture.client.registry().catalog();
+    let served = catalog.find("apiregistration.k8s.io", "v1", "apiservices").unwrap();
+    assert_eq!(served.resource_type.kind.as_str(), "APIService");
+
+    fixture.client.delete(address, &DeleteOptions::default()).await.unwrap();
+    until(async || read().await.is_none()).await;
 }
