@@ -160,6 +160,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
         Parsed { options: ServerOptions::default(), without_effect: Vec::new(), warnings: Vec::new() };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
+        // Scripts leave them behind where a variable is empty; the reference ignores them.
+        if argument.is_empty() {
+            continue;
+        }
         let argument = Argument::split(&argument)?;
         let flag = find(&argument)?;
         let value = match (argument.value, flag.kind) {

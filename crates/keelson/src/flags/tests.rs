@@ -188,6 +188,16 @@ fn feature_gates_and_runtime_config_are_checked_after_all_flags() {
 }
 
 #[test]
+fn empty_arguments_are_ignored_and_empty_values_are_not() {
+    let arguments = ["", "--secure-port", "7443", "", "--bind-address=127.0.0.2"].map(str::to_owned);
+    assert_eq!(
+        parse(arguments).unwrap(),
+        parse(words("--secure-port=7443 --bind-address=127.0.0.2")).unwrap()
+    );
+    assert!(parse(["--secure-port", "", "7443"].map(str::to_owned)).is_err());
+}
+
+#[test]
 fn invalid_command_lines_have_clear_errors() {
     for (line, message) in [
         ("--secure-port", "--secure-port needs a value; see keelson --help"),
