@@ -206,6 +206,19 @@ mod tests {
     }
 
     #[test]
+    fn both_versions_of_a_configuration_are_read_and_no_other() {
+        let file = |version: &str| {
+            read_file(&format!(
+                "apiVersion: {version}\nkind: AdmissionConfiguration\nplugins:\n- name: NamespaceLifecycle\n  configuration: {{a: 1}}\n"
+            ))
+        };
+        for version in ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"] {
+            assert_eq!(file(version).unwrap()["NamespaceLifecycle"], r#"{"a":1}"#, "{version}");
+        }
+        assert!(file("apiserver.config.k8s.io/v1alpha1").is_err());
+    }
+
+    #[test]
     fn old_files_of_one_plugin_are_its_configuration() {
         let text = "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: a=b\n";
         assert_eq!(read_file(text).unwrap()["PodNodeSelector"], text);
