@@ -1,4 +1,6 @@
-use crate::testing::{create, status, update, warnings};
+use crate::Gates;
+use crate::testing::{create, created_with, status, update, warnings};
+use object::Value;
 
 fn claim(spec: &str, status: &str) -> String {
     annotated("", spec, status)
@@ -24,6 +26,16 @@ fn immutable(fields: &str) -> String {
 
 fn sized(size: &str, status: &str) -> String {
     claim(&SIZE.replace("1Gi", size), status)
+}
+
+#[test]
+fn finalizers_that_protect_volumes_and_claims_are_left_to_admission() {
+    let volume = r#"{"apiVersion":"v1","kind":"PersistentVolume","spec":{"accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"},"hostPath":{"path":"/a"}}}"#;
+    for text in [volume.to_owned(), claim(SIZE, "")] {
+        let created = created_with(Gates::DEFAULT, &text).unwrap();
+        let metadata = created.get("metadata").and_then(Value::as_map).unwrap();
+        assert!(metadata.get("finalizers").is_none(), "{text}");
+    }
 }
 
 #[test]
