@@ -313,9 +313,26 @@ impl AddAssign<&Quantity> for Quantity {
     }
 }
 
+/// As a sum. The least 64-bit number has no negation, and is added instead where the sum fits, as in the
+/// reference.
 impl SubAssign<&Quantity> for Quantity {
     fn sub_assign(&mut self, other: &Quantity) {
-        *self += &-other.clone();
+        self.text = Text::default();
+        if self.is_zero() {
+            self.format = other.format;
+        }
+        if let (Amount::Small { value: a, scale: i }, Amount::Small { value: b, scale: j }) =
+            (&self.amount, &other.amount)
+            && let Some(amount) = add_small(*a, *i, b.wrapping_neg(), *j)
+        {
+            self.amount = amount;
+            return;
+        }
+        let mut negated = other.to_decimal();
+        negated.negate();
+        let mut sum = self.to_decimal();
+        sum.add(&negated);
+        self.amount = Amount::Large(Box::new(sum));
     }
 }
 

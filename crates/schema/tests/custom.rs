@@ -1,15 +1,13 @@
-//! What the reference says of custom resources, patterns and formats, one case per line.
+//! What the reference says of custom resources and formats, one case per line.
 //!
 //! `reference/custom.txt`: a schema with objects, old and new, and the errors of a create, an update (where
 //! they differ) and an update of the status: reason, path and message, sorted, because the reference walks
-//! maps in any order. `reference/patterns.txt`: patterns with their error, or with those of the inputs (last
-//! line) that they match. `reference/formats.txt`: texts with the formats that they have.
+//! maps in any order. `reference/formats.txt`: texts with the formats that they have.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
 use object::{Map, Value, field};
 use schema::structural::Structural;
-use schema::structural::pattern::check_pattern;
 use schema::view::View;
 use schema::{Limits, builtin, json};
 use serde_json::json;
@@ -89,36 +87,6 @@ fn of_text(rule: serde_json::Value, text: &str) -> field::List {
     rule["type"] = json!("string");
     let structural = compile(&json!({"type": "object", "properties": {"a": rule}}));
     structural.validate(&Map::from_iter([("a", Value::from(text))]), None)
-}
-
-#[test]
-fn patterns_match_the_reference() {
-    let lines: Vec<serde_json::Value> = include_str!("reference/patterns.txt")
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line"))
-        .collect();
-    let inputs: Vec<String> =
-        serde_json::from_value(lines.last().expect("inputs")["inputs"].clone()).expect("texts");
-    let mut wrong = vec![];
-    for line in &lines[..lines.len() - 1] {
-        let pattern = line["pattern"].as_str().expect("a pattern");
-        let found = match check_pattern(pattern) {
-            Err(error) => json!({"pattern": pattern, "error": error}),
-            Ok(()) => {
-                let matches: Vec<_> = inputs
-                    .iter()
-                    .filter(|input| {
-                        pattern.is_empty() || of_text(json!({ "pattern": pattern }), input).is_empty()
-                    })
-                    .collect();
-                json!({"pattern": pattern, "matches": matches})
-            }
-        };
-        if found != *line {
-            wrong.push(format!("  expected {line}\n  found    {found}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

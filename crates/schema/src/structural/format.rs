@@ -2,10 +2,9 @@
 //! ignored.
 
 mod mail;
-mod uri;
 
-use super::pattern;
 use object::duration::Duration;
+use object::formats;
 use object::name::address;
 
 /// A format that is checked.
@@ -75,14 +74,14 @@ impl Format {
     pub(super) fn matches(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
-            Self::Uri => uri::is_request_uri(text),
+            Self::Uri => object::url::parse_request(text).is_ok(),
             Self::Email => mail::is_address(text),
             Self::Hostname => is_hostname(text),
             Self::Ipv4 => text.contains('.') && address::parse_lenient(text).is_some(),
             Self::Ipv6 => is_ipv6(text),
             Self::Cidr => address::parse_cidr_lenient(text).is_some(),
             Self::Mac => is_mac(text),
-            Self::Uuid(version) => is_uuid(text, version),
+            Self::Uuid(version) => formats::is_uuid(text, version),
             Self::Isbn => is_isbn10(text) || is_isbn13(text),
             Self::Isbn10 => is_isbn10(text),
             Self::Isbn13 => is_isbn13(text),
@@ -99,11 +98,11 @@ impl Format {
                     std::sync::LazyLock::new(|| format!(r"^rgb\({ONE},{ONE},{ONE}\)$"));
                 has_pattern(&PATTERN, text)
             }
-            Self::Byte => is_base64(text),
+            Self::Byte => formats::is_base64(text),
             Self::Password => true,
-            Self::Date => is_date(text),
+            Self::Date => formats::is_date(text),
             Self::Duration => is_duration(text),
-            Self::DateTime => is_date_time(text),
+            Self::DateTime => formats::is_date_time(text),
         }
     }
 }
@@ -150,24 +149,6 @@ fn is_mac(text: &str) -> bool {
     matches!(groups * digits, 12 | 16 | 40) && text.split(separator).all(|group| hexadecimal(group, digits))
 }
 
-fn is_uuid(text: &str, version: Option<u8>) -> bool {
-    let mut rest = text;
-    let mut groups = [8, 4, 4, 4, 12].into_iter().enumerate();
-    let fits = groups.all(|(index, digits)| {
-        let after = if index > 0 { rest.strip_prefix('-').unwrap_or(rest) } else { rest };
-        let Some((group, after)) = after.split_at_checked(digits) else { return false };
-        rest = after;
-        let first = group.bytes().next();
-        let right = match (index, version) {
-            (2, Some(_)) => first == version,
-            (3, Some(b'4' | b'5')) => matches!(first, Some(b'8' | b'9' | b'a' | b'b' | b'A' | b'B')),
-            _ => true,
-        };
-        right && group.bytes().all(|byte| byte.is_ascii_hexdigit())
-    });
-    fits && rest.is_empty()
-}
-
 /// The digits of a number, without white space and dashes, but no more than are needed to see that there are
 /// too many.
 fn isbn_digits(text: &str) -> Vec<u32> {
@@ -207,42 +188,6 @@ fn is_credit_card(text: &str) -> bool {
         })
         .sum();
     has_pattern(ISSUERS, &digits) && sum.is_multiple_of(10)
-}
-
-/// The standard alphabet with padding; unused trailing bits are ignored. The empty text is not base64.
-fn is_base64(text: &str) -> bool {
-    let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
-    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    !digits.is_empty() && text.len().is_multiple_of(4) && digits.bytes().all(is_digit)
-}
-
-fn is_date(text: &str) -> bool {
-    let [year @ .., b'-', m1, m2, b'-', d1, d2] = text.as_bytes() else { return false };
-    let number = |digits: &[u8]| {
-        digits.iter().try_fold(0_u32, |number, digit| {
-            digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'))
-        })
-    };
-    let (4, Some(year), Some(month), Some(day)) =
-        (year.len(), number(year.get(..4).unwrap_or_default()), number(&[*m1, *m2]), number(&[*d1, *d2]))
-    else {
-        return false;
-    };
-    let days = match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    };
-    (1..=12).contains(&month) && (1..=days).contains(&day)
-}
-
-fn is_date_time(text: &str) -> bool {
-    let lower = text.to_lowercase();
-    let mut parts = lower.split('t');
-    let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
-    const TIME: &str = r"^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(.\d+)?(z|[+-]\d{2}:\d{2})$";
-    is_date(date) && has_pattern(TIME, time)
 }
 
 /// As Go reads durations, or any text with a number and a unit: `22 ns`, `3 weeks`.

@@ -21,8 +21,8 @@ mod embedded;
 mod format;
 mod intern;
 mod lists;
-pub mod pattern;
 mod prune;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -32,7 +32,7 @@ pub use default::Defaulted;
 pub use embedded::{Outermost, is_meta, readable_metadata};
 pub use intern::Interned;
 pub use prune::Pruned;
-pub use validate::go_text;
+pub use validate::{Keyed, go_text};
 
 use object::{Key, Text, Value};
 use std::fmt;

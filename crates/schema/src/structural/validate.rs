@@ -18,13 +18,12 @@ mod same;
 mod scalar;
 mod work;
 
-pub use same::go_text;
+pub use same::{Keyed, go_text};
 
 use super::{Interned, ListType, Nested, Node, NodeType, Rules, Structural};
 use fault::{Fault, Faults, Place};
 use object::field::{self, BadValue, Path};
 use object::{Map, Value};
-use same::Keyed;
 use work::Work;
 
 impl Structural {

@@ -7,13 +7,14 @@ use object::{Text, Value};
 use std::collections::{HashMap, HashSet};
 
 /// The old items of a list map, by their keys. The first of several with the same keys counts.
-pub(super) struct Keyed<'o> {
+pub struct Keyed<'o> {
     keys: &'o [Text],
     items: HashMap<Vec<Identity<'o>>, &'o Value>,
 }
 
 impl<'o> Keyed<'o> {
-    pub(super) fn new(keys: &'o [Text], list: &'o [Value]) -> Self {
+    /// The items of a list, by the fields that tell them apart.
+    pub fn new(keys: &'o [Text], list: &'o [Value]) -> Self {
         let mut items = HashMap::with_capacity(list.len());
         for item in list {
             if let Some(identity) = identity(keys, item) {
@@ -24,7 +25,7 @@ impl<'o> Keyed<'o> {
     }
 
     /// The old item with the keys of a new one.
-    pub(super) fn get(&self, item: &Value) -> Option<&'o Value> {
+    pub fn get(&self, item: &Value) -> Option<&'o Value> {
         self.items.get(&identity(self.keys, item)?).copied()
     }
 }

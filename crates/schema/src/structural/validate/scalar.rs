@@ -2,7 +2,7 @@
 
 use super::fault::{Fault, Place};
 use super::{Rules, Walk, same, work};
-use crate::structural::{Bound, Number, format, pattern};
+use crate::structural::{Bound, Number, format};
 use object::Value;
 use object::field::BadValue;
 use std::fmt;

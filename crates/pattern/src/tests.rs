@@ -41,3 +41,23 @@ fn long_patterns_are_read_in_linear_time_and_refused() {
     }
     assert!(start.elapsed() < std::time::Duration::from_secs(20));
 }
+
+#[test]
+fn a_search_that_looks_at_the_rest_of_a_long_text_for_each_match_is_given_up() {
+    let text = "a".repeat(200_000);
+    let pattern = Pattern::new("a*b|aa").unwrap();
+    assert_eq!(pattern.find_all(&text, 2), Some(vec!["aa", "aa"]));
+    let dense = Pattern::new("a").unwrap();
+    assert_eq!(dense.find_all(&text, usize::MAX), None);
+    assert_eq!(dense.find_all(text.get(..90_000).unwrap(), usize::MAX).unwrap().len(), 90_000);
+}
+
+#[test]
+fn a_pattern_is_compiled_again_after_the_cache_has_dropped_it() {
+    let pattern = Pattern::new("^dropped$").unwrap();
+    assert!(pattern.is_match("dropped"));
+    CACHE.lock().unwrap().patterns.clear();
+    CACHE.lock().unwrap().bytes = 0;
+    assert!(pattern.is_match("dropped") && !pattern.clone().is_match("kept"));
+    assert_eq!(pattern.steps("ab"), 2 * pattern.weight);
+}

@@ -71,6 +71,8 @@ struct Flags {
     fold_case: bool,
     lines: bool,
     dot_is_any: bool,
+    /// Whether `a*` takes as little as possible and `a*?` as much.
+    lazy: bool,
 }
 
 /// A piece that a repetition applies to.
@@ -246,7 +248,11 @@ impl<'p> Parser<'p> {
         most: Option<u32>,
         counted: bool,
     ) -> Result<(), Fault<'p>> {
-        self.rest = self.rest.strip_prefix('?').unwrap_or(self.rest);
+        let mut lazy = self.flags.lazy;
+        if let Some(after) = self.rest.strip_prefix('?') {
+            self.rest = after;
+            lazy = !lazy;
+        }
         if let Some(last) = last {
             return Err(Fault::new("invalid nested repetition operator", upto(last, self.rest)));
         }
@@ -262,6 +268,9 @@ impl<'p> Parser<'p> {
             Some(most) => write!(self.out, "{{{least},{most}}}"),
             None => write!(self.out, "{{{least},}}"),
         };
+        if lazy {
+            self.out.push('?');
+        }
         let repeated = Piece {
             height: piece.height + 1,
             repeats,
@@ -312,7 +321,7 @@ impl<'p> Parser<'p> {
                 'i' => flags.fold_case = on,
                 'm' => flags.lines = on,
                 's' => flags.dot_is_any = on,
-                'U' => {}
+                'U' => flags.lazy = on,
                 '-' if on => {
                     (on, seen) = (false, false);
                     continue;
