@@ -1,0 +1,248 @@
+//! Makes plans of checked expressions: names become slots, calls become functions, constants are made.
+//!
+//! What is made of constants is what cel-go's `OptOptimize` makes, because it shows in costs and errors:
+//! lists and maps of constants, conversions of a constant, `in` with a list of constants, constant patterns.
+
+mod attribute;
+mod call;
+mod fold;
+
+use super::node::{Base, Node, NodeId, OPTIONAL, Span, Tables};
+use super::{Program, run};
+use crate::ast::{Expr, ExprId, StructField};
+use crate::checker::{Checked, Reference};
+use crate::value::Value;
+use crate::{Env, Failure};
+use attribute::{Chain, Start};
+pub(super) use call::no_such_overload;
+use std::sync::Arc;
+
+/// How deep expressions may be nested, macros included.
+pub(super) const DEEPEST: usize = 1_600;
+
+/// Plans an expression; the error is cel-go's text.
+pub(crate) fn plan(env: &Env, checked: &Checked) -> Result<Program, String> {
+    if depth(checked) > DEEPEST {
+        return Err(format!("expression is nested deeper than {DEEPEST} levels"));
+    }
+    let mut planner = Planner { env, checked, tables: Tables::default(), scopes: Vec::new() };
+    let root = planner.node(checked.ast.root())?;
+    let Tables {
+        nodes, numbers, constants, attributes, qualifiers, names, sets, patterns, variables, ..
+    } = planner.tables;
+    Ok(Program {
+        root,
+        locals: planner.tables.locals,
+        variables: variables.into(),
+        nodes: nodes.into(),
+        numbers: numbers.into(),
+        constants: constants.into(),
+        attributes: attributes.into(),
+        qualifiers: qualifiers.into(),
+        names: names.into(),
+        sets: sets.into(),
+        patterns: patterns.into(),
+        calls: planner.tables.calls.into(),
+        messages: planner.tables.messages.into(),
+        folds: planner.tables.folds.into(),
+    })
+}
+
+/// How deep an expression is nested. Operands come before the nodes that they belong to.
+fn depth(checked: &Checked) -> usize {
+    let mut depths: Vec<usize> = vec![1; checked.ast.len()];
+    let mut operands = Vec::new();
+    for place in 0..checked.ast.len() {
+        operands.clear();
+        children(checked.ast.expr(ExprId(place as u32)), &mut operands);
+        let deepest = operands.iter().filter_map(|id| depths.get(id.0 as usize)).max().copied().unwrap_or(0);
+        if let Some(depth) = depths.get_mut(place) {
+            *depth = deepest + 1;
+        }
+    }
+    depths.get(checked.ast.root().0 as usize).copied().unwrap_or(1)
+}
+
+fn children(expr: &Expr, out: &mut Vec<ExprId>) {
+    match expr {
+        Expr::Literal(_) | Expr::Ident(_) => {}
+        Expr::Select { operand, .. } => out.push(*operand),
+        Expr::Call { target, args, .. } => out.extend(target.iter().chain(args)),
+        Expr::List { elements, .. } => out.extend(elements),
+        Expr::Map(entries) => out.extend(entries.iter().flat_map(|entry| [entry.key, entry.value])),
+        Expr::Struct { fields, .. } => out.extend(fields.iter().map(|field| field.value)),
+        Expr::Comprehension(fold) => {
+            out.extend([fold.range, fold.init, fold.condition, fold.step, fold.result]);
+        }
+    }
+}
+
+/// A node that may still become part of the one around it.
+enum Planned {
+    /// A constant, or the error that takes its place.
+    Constant(Result<Value<'static>, Failure>),
+    /// A value, to which fields can be added.
+    Attribute(Chain),
+    Node(NodeId),
+}
+
+/// A plan that is being made.
+struct Planner<'p> {
+    env: &'p Env,
+    checked: &'p Checked,
+    tables: Tables,
+    /// The names of the loops around a node and their locals, the innermost last.
+    scopes: Vec<(Arc<str>, u32)>,
+}
+
+impl Planner<'_> {
+    /// Plans a node, to be evaluated by itself.
+    fn node(&mut self, id: ExprId) -> Result<NodeId, String> {
+        let planned = self.planned(id)?;
+        Ok(self.finish(planned))
+    }
+
+    fn finish(&mut self, planned: Planned) -> NodeId {
+        match planned {
+            Planned::Constant(value) => {
+                let constant = self.constant(value);
+                self.push(Node::Constant(constant))
+            }
+            Planned::Attribute(chain) => {
+                let has = chain.has;
+                let attribute = self.attribute(chain);
+                self.push(if has { Node::Has(attribute) } else { Node::Attribute(attribute) })
+            }
+            Planned::Node(node) => node,
+        }
+    }
+
+    fn push(&mut self, node: Node) -> NodeId {
+        self.tables.nodes.push(node);
+        (self.tables.nodes.len() - 1) as NodeId
+    }
+
+    fn constant(&mut self, value: Result<Value<'static>, Failure>) -> u32 {
+        self.tables.constants.push(value);
+        (self.tables.constants.len() - 1) as u32
+    }
+
+    fn span(&mut self, numbers: Vec<NodeId>) -> Span {
+        let start = self.tables.numbers.len() as u32;
+        let len = numbers.len() as u32;
+        self.tables.numbers.extend(numbers);
+        Span { start, len }
+    }
+
+    fn planned(&mut self, id: ExprId) -> Result<Planned, String> {
+        let checked = self.checked;
+        let expr = checked.ast.expr(id);
+        if let (Expr::Ident(_) | Expr::Select { .. }, Some(Some(Reference::Ident(name, value)))) =
+            (expr, checked.references.get(id.0 as usize))
+        {
+            return Ok(self.name(name, value.as_ref()));
+        }
+        match expr {
+            Expr::Literal(value) => Ok(Planned::Constant(Ok(value.clone()))),
+            Expr::Ident(name) => Ok(self.name(name, None)),
+            Expr::Select { operand, field, test_only } => {
+                let operand = self.planned(*operand)?;
+                let mut chain = self.chain(operand);
+                let by = self.name_of(field);
+                chain.add(by, false, *test_only);
+                chain.has |= test_only;
+                Ok(Planned::Attribute(chain))
+            }
+            Expr::Call { function, target, args } => self.call(id, function, *target, args),
+            Expr::List { elements, optional } => self.list(elements, optional),
+            Expr::Map(entries) => {
+                let mut parts = Vec::with_capacity(entries.len() * 2);
+                let mut optional = Vec::new();
+                for entry in entries {
+                    parts.extend([self.planned(entry.key)?, self.planned(entry.value)?]);
+                    optional.extend([false, entry.optional]);
+                }
+                Ok(self.made(parts, &optional, Node::Map))
+            }
+            Expr::Struct { name, fields } => self.message(name, fields).map(Planned::Node),
+            Expr::Comprehension(fold) => self.fold(fold).map(Planned::Node),
+        }
+    }
+
+    /// A name: of a loop, of a variable, of a type or another constant.
+    fn name(&mut self, name: &Arc<str>, value: Option<&Value<'static>>) -> Planned {
+        if let Some(value) = value {
+            return Planned::Constant(Ok(value.clone()));
+        }
+        let name = name.strip_prefix('.').unwrap_or(name);
+        let local = self.scopes.iter().rev().find(|(there, _)| &**there == name).map(|(_, local)| *local);
+        let start = match (local, self.env.variable(name)) {
+            (Some(local), _) => Base::Local(local),
+            (None, Some((slot, _))) => Base::Slot(slot as u32),
+            (None, None) => {
+                let text = format!("no such attribute(s): {name}");
+                Base::Missing(self.constant(Err(Failure::error(text))))
+            }
+        };
+        if let Base::Slot(slot) = start
+            && !self.tables.variables.iter().any(|(there, _)| *there == slot)
+        {
+            self.tables.variables.push((slot, name.into()));
+        }
+        Planned::Attribute(Chain::new(Start::Base(start)))
+    }
+
+    fn list(&mut self, elements: &[ExprId], optional: &[u32]) -> Result<Planned, String> {
+        let mut parts = Vec::with_capacity(elements.len());
+        for element in elements {
+            parts.push(self.planned(*element)?);
+        }
+        let mut flags = vec![false; elements.len()];
+        for place in optional {
+            if let Some(flag) = flags.get_mut(*place as usize) {
+                *flag = true;
+            }
+        }
+        Ok(self.made(parts, &flags, Node::List))
+    }
+
+    /// A list or a map; of constants it is a constant itself.
+    fn made(&mut self, parts: Vec<Planned>, optional: &[bool], node: fn(Span) -> Node) -> Planned {
+        let constant = parts.iter().all(|part| matches!(part, Planned::Constant(_)));
+        if constant {
+            let parts = parts.into_iter().filter_map(|part| match part {
+                Planned::Constant(value) => Some(value),
+                _ => None,
+            });
+            let made = match node(Span::default()) {
+                Node::List(_) => run::list(parts, optional),
+                _ => run::map(parts, optional),
+            };
+            return Planned::Constant(made);
+        }
+        let numbers = parts.into_iter().zip(optional).map(|(part, optional)| {
+            let node = self.finish(part);
+            if *optional { node | OPTIONAL } else { node }
+        });
+        let numbers = numbers.collect();
+        let span = self.span(numbers);
+        Planned::Node(self.push(node(span)))
+    }
+
+    fn message(&mut self, name: &Arc<str>, fields: &[StructField]) -> Result<NodeId, String> {
+        let name: Arc<str> = name.strip_prefix('.').map_or_else(|| name.clone(), Arc::from);
+        let types = self.env.providers().find(|types| types.find(&name).is_some()).cloned();
+        if types.is_none() && !name.starts_with(run::PACKAGE) {
+            return Err(format!("unknown type: {name}"));
+        }
+        let mut values = Vec::with_capacity(fields.len());
+        for field in fields {
+            let node = self.node(field.value)?;
+            values.push(if field.optional { node | OPTIONAL } else { node });
+        }
+        let values = self.span(values);
+        let fields = fields.iter().map(|field| field.name.clone()).collect();
+        self.tables.messages.push(super::node::Message { name, fields, values, types });
+        Ok(self.push(Node::Struct((self.tables.messages.len() - 1) as u32)))
+    }
+}

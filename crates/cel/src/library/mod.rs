@@ -1,0 +1,25 @@
+//! Functions, a file for each library.
+
+pub mod authz;
+pub(crate) mod cidr;
+pub(crate) mod comprehensions;
+pub(crate) mod format;
+pub(crate) mod ip;
+pub mod jsonpatch;
+pub(crate) mod lists;
+pub(crate) mod optional;
+pub(crate) mod quantity;
+pub(crate) mod regex;
+pub(crate) mod semver;
+pub(crate) mod sets;
+pub(crate) mod standard;
+pub(crate) mod strings;
+mod support;
+pub(crate) mod urls;
+
+use crate::{Function, Settings};
+
+/// The functions of the standard library and the operators.
+pub(crate) fn standard(settings: &Settings) -> Vec<Function> {
+    standard::functions(settings)
+}

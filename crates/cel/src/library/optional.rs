@@ -1,0 +1,134 @@
+//! Optional values.
+
+use super::standard::{function, member, planned};
+use crate::env::{Function, Overload, Run};
+use crate::value::{Map, Value};
+use crate::{Failure, Outcome, Type};
+use std::sync::Arc;
+
+/// The functions of optional values.
+pub(crate) fn functions() -> Vec<Function> {
+    let value = || Type::param("V");
+    let key = || Type::param("K");
+    let optional = || Type::optional(value());
+    let list = || Type::list(value());
+    let map = || Type::map(key(), value());
+    let call = |overload: Overload, run| Overload { run: Run::Call(run), ..overload };
+    vec![
+        function("optional.of", [call(planned("optional_of", [value()], optional()), of)]),
+        function(
+            "optional.ofNonZeroValue",
+            [call(planned("optional_ofNonZeroValue", [value()], optional()), of_non_zero)],
+        ),
+        function(
+            "optional.none",
+            [call(planned("optional_none", [], optional()), |_| Ok(Value::Optional(None)))],
+        ),
+        function("value", [member(call(planned("optional_value", [optional()], value()), content))]),
+        function("hasValue", [member(call(planned("optional_hasValue", [optional()], Type::Bool), has))]),
+        function("or", [member(planned("optional_or_optional", [optional(), optional()], optional()))]),
+        function("orValue", [member(planned("optional_orValue_value", [optional(), value()], value()))]),
+        function("_?._", [planned("select_optional_field", [Type::Dyn, Type::String], optional())]),
+        function(
+            "_[?_]",
+            [
+                planned("list_optindex_optional_int", [list(), Type::Int], optional()),
+                planned(
+                    "optional_list_optindex_optional_int",
+                    [Type::optional(list()), Type::Int],
+                    optional(),
+                ),
+                planned("map_optindex_optional_value", [map(), key()], optional()),
+                planned("optional_map_optindex_optional_value", [Type::optional(map()), key()], optional()),
+            ],
+        ),
+        function(
+            "_[_]",
+            [
+                planned("optional_list_index_int", [Type::optional(list()), Type::Int], optional()),
+                planned("optional_map_index_value", [Type::optional(map()), key()], optional()),
+            ],
+        ),
+        function("last", [member(call(planned("list_last", [list()], optional()), last))]),
+        function("first", [member(call(planned("list_first", [list()], optional()), first))]),
+        function(
+            "optional.unwrap",
+            [call(planned("optional_unwrap", [Type::list(optional())], list()), unwrap)],
+        ),
+        function(
+            "unwrapOpt",
+            [member(call(planned("optional_unwrapOpt", [Type::list(optional())], list()), unwrap))],
+        ),
+    ]
+}
+
+fn some<'a>(value: Value<'a>) -> Value<'a> {
+    Value::Optional(Some(Arc::new(value)))
+}
+
+fn of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    Ok(some(args.first().cloned().unwrap_or(Value::Null)))
+}
+
+fn of_non_zero<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let value = args.first().cloned().unwrap_or(Value::Null);
+    Ok(if is_zero(&value) { Value::Optional(None) } else { some(value) })
+}
+
+/// Whether a value is the first of its type. Lists and maps of schemas never are, as in cel-go.
+fn is_zero(value: &Value<'_>) -> bool {
+    match value {
+        Value::Null | Value::Optional(None) => true,
+        Value::Bool(flag) => !flag,
+        Value::Int(number) | Value::Duration(number) => *number == 0,
+        Value::Uint(number) => *number == 0,
+        Value::Double(number) => *number == 0.0,
+        Value::String(text) => text.as_str().is_empty(),
+        Value::Bytes(bytes) => bytes.as_slice().is_empty(),
+        Value::Timestamp(time) => time.is_zero(),
+        Value::List(list) => list.is_empty() && !list.is_shaped(),
+        Value::Map(Map::Tree(map, None)) => map.is_empty(),
+        Value::Map(Map::Entries(entries)) => entries.is_empty(),
+        Value::Struct(made) => made.fields.is_empty(),
+        _ => false,
+    }
+}
+
+fn content<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    match args {
+        [Value::Optional(Some(value))] => Ok(Value::clone(value)),
+        _ => Err(Failure::error("optional.none() dereference")),
+    }
+}
+
+fn has<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    Ok(Value::Bool(matches!(args, [Value::Optional(Some(_))])))
+}
+
+fn first<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    at(args, |_| 0)
+}
+
+fn last<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    at(args, |length| length.saturating_sub(1))
+}
+
+fn at<'a>(args: &[Value<'a>], place: fn(usize) -> usize) -> Outcome<'a> {
+    let [Value::List(list)] = args else { return Err(Failure::error("no such overload")) };
+    match list.get(place(list.len())) {
+        Some(element) => element.map(some),
+        None => Ok(Value::Optional(None)),
+    }
+}
+
+fn unwrap<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let [Value::List(list)] = args else { return Err(Failure::error("no such overload")) };
+    let mut elements = Vec::new();
+    for element in list.iter() {
+        match element? {
+            Value::Optional(value) => elements.extend(value.map(|value| Value::clone(&value))),
+            other => return Err(Failure::error(format!("value {other} is not optional"))),
+        }
+    }
+    Ok(Value::List(crate::value::List::of(elements)))
+}
