@@ -4,8 +4,7 @@ use std::future::Future;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task;
+use tokio::runtime::Handle;
 
 /// Runs a future on the runtime and waits for its answer. `None` if it takes longer than the limit, or if the
 /// runtime ends.
@@ -22,18 +21,9 @@ pub(crate) fn wait<T: Send + 'static>(
         // Sending fails if the caller no longer waits.
         let _ = sender.send(future.await);
     });
-    let answer = off_worker(|| receiver.recv_timeout(limit)).ok();
+    let answer = tasks::off_worker(|| receiver.recv_timeout(limit)).ok();
     task.abort();
     answer
-}
-
-/// Calls a function that blocks. On a worker of a runtime, another thread takes over the worker's other
-/// tasks.
-pub(crate) fn off_worker<T>(function: impl FnOnce() -> T) -> T {
-    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => task::block_in_place(function),
-        _ => function(),
-    }
 }
 
 #[cfg(test)]

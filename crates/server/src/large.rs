@@ -1,5 +1,5 @@
 //! Work on large objects, which takes more than a few milliseconds of CPU time, runs in a section that may
-//! block (`block_in_place`), so that other requests do not wait for it. Work on small objects runs at once.
+//! block ([`off_worker`]), so that other requests do not wait for it. Work on small objects runs at once.
 //!
 //! Objects that are encoded one after another count together: up to [`LARGE`] bytes of a list, or of a batch
 //! of a watch, are encoded on the event loop, the others beside it. Objects whose encoding is in the cache do
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::thread::available_parallelism;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tasks::off_worker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A body or an object of more bytes is large.
@@ -35,13 +35,13 @@ impl Default for LargeWork {
 }
 
 impl LargeWork {
-    /// Runs a request with `block_in_place`. While the request waits, for example for an admission webhook,
+    /// Runs a request with [`off_worker`]. While the request waits, for example for an admission webhook,
     /// another request uses its permit.
     pub(super) async fn run<T>(&self, request: impl Future<Output = T>) -> T {
         let mut request = pin!(request);
         loop {
             let permit = self.permits.acquire().await;
-            let polled = poll_fn(|context| Poll::Ready(in_place(|| request.as_mut().poll(context)))).await;
+            let polled = poll_fn(|context| Poll::Ready(off_worker(|| request.as_mut().poll(context)))).await;
             drop(permit);
             match polled {
                 Poll::Ready(outcome) => return outcome,
@@ -71,21 +71,13 @@ pub(crate) struct Permit {
 impl Permit {
     /// Encodes objects, of at most as many bytes as the argument of `work` says.
     pub(crate) fn run<T>(self, work: impl FnOnce(usize) -> T) -> T {
-        in_place(|| work(self.allowance))
+        off_worker(|| work(self.allowance))
     }
 }
 
-/// Runs work on this many bytes: with `block_in_place` if they are large.
+/// Runs work on this many bytes: with [`off_worker`] if they are large.
 pub(super) fn beside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    if bytes > LARGE { in_place(work) } else { work() }
-}
-
-/// Runs work on this thread with `block_in_place`, where the runtime allows it.
-fn in_place<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => work(),
-        _ => tokio::task::block_in_place(work),
-    }
+    if bytes > LARGE { off_worker(work) } else { work() }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 //! belongs to one request or one connection, and ends with it, is run [once]: if it panics, its request
 //! fails.
 
+mod blocking;
 mod deferred;
 mod files;
 mod table;
@@ -21,6 +22,7 @@ mod table;
 #[cfg(feature = "faults")]
 pub mod faults;
 
+pub use blocking::off_worker;
 pub use deferred::{BoxFuture, Deferred};
 pub use files::{Contents, PolledFiles};
 pub use table::{Counts, Name};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::blocking::off_worker;
+use tasks::off_worker;
 
 use super::key::ReadKey;
 

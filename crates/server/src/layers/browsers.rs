@@ -6,7 +6,7 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ORIGIN, STRICT_TRANSPORT_SECURITY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use schema::structural::pattern::Pattern;
+use pattern::Pattern;
 
 use crate::handler::{Handler, Layer};
 use crate::{Error, Request, Response};

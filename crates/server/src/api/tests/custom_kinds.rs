@@ -240,8 +240,8 @@ async fn a_changed_kind_is_shown_as_it_is_now_and_its_watches_end() {
     let ended = tokio::time::timeout(Duration::from_secs(5), widgets_watch.collect());
     let events = ended.await.expect("the watch ends").unwrap().to_bytes();
     assert!(events.is_empty(), "{}", String::from_utf8_lossy(&events));
-    let goes_on = tokio::time::timeout(Duration::from_millis(50), other_watch.into_body().collect());
-    assert!(goes_on.await.is_err(), "a watch of another kind goes on");
+    let next_event = tokio::time::timeout(Duration::from_millis(50), other_watch.into_body().collect());
+    assert!(next_event.await.is_err(), "a watch of another kind goes on");
     let table = server.get_as(WIDGETS, TABLE).await;
     table.says(200, r#""name":"Size""#);
     table.says(200, r#""cells":[1]"#);
