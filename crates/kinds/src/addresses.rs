@@ -5,8 +5,8 @@
 use object::field::{Error, List, Path};
 use object::name::address::{self, Legacy};
 use object::name::{dns1123_subdomain, invalid};
+use object::netip;
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 /// An address. One of `before` is taken as it is.
 pub(crate) fn ip(text: &str, before: &HashSet<&str>, path: &Path<'_>) -> List {
@@ -35,27 +35,13 @@ pub(crate) fn endpoint_ip(text: &str, path: &Path<'_>) -> List {
     if ip.is_loopback() {
         refuse("may not be in the loopback range (127.0.0.0/8, ::1/128)");
     }
-    if is_link_local(ip) {
+    if netip::is_link_local_unicast(ip) {
         refuse("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
     }
-    if is_link_local_multicast(ip) {
+    if netip::is_link_local_multicast(ip) {
         refuse("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
     }
     errors
-}
-
-fn is_link_local(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => ip.is_link_local(),
-        IpAddr::V6(ip) => ip.is_unicast_link_local(),
-    }
-}
-
-fn is_link_local_multicast(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => matches!(ip.octets(), [224, 0, 0, _]),
-        IpAddr::V6(ip) => matches!(ip.octets(), [0xff, flags, ..] if flags & 0x0f == 0x02),
-    }
 }
 
 /// The name of a host that a load balancer has; a domain name, if there is one.

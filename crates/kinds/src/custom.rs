@@ -4,12 +4,14 @@ use crate::{
     Context, NameRule, Rules, ScalePaths, Scope, Strategy, differs_but_for, keep, keep_all_but, map_at,
     object_meta,
 };
+use expressions::declared::Declaration;
+use expressions::{Change, OBJECT_BUDGET, Validator};
 use object::field::{self, BadValue, ErrorType, Path};
 use object::{Map, Text, Value, name, quote};
 use schema::Ref;
 use schema::structural::{Structural, go_text};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The strategy of one version of a custom kind.
 pub struct CustomStrategy {
@@ -17,6 +19,8 @@ pub struct CustomStrategy {
     has_status: bool,
     scale: Option<Ref<ScalePaths>>,
     has_expressions: bool,
+    /// The compiled expressions of the schema, once something asked for them.
+    validator: OnceLock<Option<Validator>>,
 }
 
 impl CustomStrategy {
@@ -24,7 +28,12 @@ impl CustomStrategy {
     /// for it, and the fields of a scale hold numbers of replicas.
     pub fn new(schema: Arc<Structural>, has_status: bool, scale: Option<Ref<ScalePaths>>) -> Self {
         let has_expressions = schema.root().has_expressions();
-        Self { schema, has_status, scale, has_expressions }
+        Self { schema, has_status, scale, has_expressions, validator: OnceLock::new() }
+    }
+
+    fn validator(&self) -> Option<&Validator> {
+        let compile = || Validator::compile(self.schema.root(), Declaration::Resource);
+        self.validator.get_or_init(compile).as_ref()
     }
 
     /// The kind and the version are those of the request; nothing else is checked if they are not.
@@ -69,15 +78,31 @@ impl CustomStrategy {
         }
     }
 
-    /// The errors, and what they keep from being checked: expressions need values that have their types.
-    fn blocked(&self, mut errors: field::List) -> field::List {
+    /// The errors of everything else, and then those of the expressions, which need values that have their
+    /// types.
+    fn evaluated(
+        &self,
+        mut errors: field::List,
+        new: &Map,
+        old: Option<&Map>,
+        rules: &Rules<'_>,
+    ) -> field::List {
+        if !self.has_expressions {
+            return errors;
+        }
         let blocks = |error: &field::Error| {
             use ErrorType::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
             matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
         };
-        if self.has_expressions && errors.iter().any(blocks) {
+        if errors.iter().any(blocks) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.push(field::Error::invalid(&Path::UNSET, BadValue::Null, why));
+        } else if let Some(validator) = self.validator() {
+            let (new, old) = (Value::from(new.clone()), old.map(|old| Value::from(old.clone())));
+            let change = Change { new: &new, old: old.as_ref(), ratchets: true };
+            let outcome = validator.validate(change, OBJECT_BUDGET, &Path::UNSET, &|work| rules.beside(work));
+            errors.append(outcome.errors);
+            outcome.warnings.into_iter().for_each(|warning| rules.warn(warning));
         }
         errors
     }
@@ -120,7 +145,7 @@ impl Strategy for CustomStrategy {
         }
         errors.append(self.embedded(object));
         errors.append(self.schema.validate_lists(object));
-        self.blocked(errors)
+        self.evaluated(errors, object, None, rules)
     }
 
     fn validate_update(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
@@ -133,7 +158,7 @@ impl Strategy for CustomStrategy {
         }
         errors.append(self.embedded(new));
         errors.append(self.lists(new, old));
-        self.blocked(errors)
+        self.evaluated(errors, new, Some(old), rules)
     }
 
     fn validate_status(&self, new: &Map, old: &Map, rules: &Rules<'_>) -> field::List {
@@ -144,7 +169,7 @@ impl Strategy for CustomStrategy {
             errors.append(self.scale_status(new));
         }
         errors.append(self.lists(new, old));
-        self.blocked(errors)
+        self.evaluated(errors, new, Some(old), rules)
     }
 
     fn warnings(&self, new: &Map, old: Option<&Map>) -> Vec<String> {
@@ -154,6 +179,13 @@ impl Strategy for CustomStrategy {
             .filter(|finalizer| !before.contains(finalizer))
             .collect();
         added.into_iter().flat_map(finalizer_warnings).collect()
+    }
+
+    /// Compiles the expressions of the schema.
+    fn warm(&self) {
+        if self.has_expressions {
+            self.validator();
+        }
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -40,7 +40,6 @@ mod resource;
 mod resource_type;
 mod scheduling;
 mod seen;
-mod semantic_version;
 mod storage;
 mod strategy;
 mod table;
@@ -66,7 +65,6 @@ pub use resource_type::{
     ColumnDefinition, DefinedSchema, Description, ResourceType, RowFn, SelectableField, api_version,
 };
 pub use scheduling::{SYSTEM_PRIORITY_CLASSES, SystemPriorityClass};
-pub use semantic_version::Semantic;
 pub use strategy::{
     Caller, Check, Context, NameRule, NoHooks, Rules, Strategy, differs_but_for, keep, keep_all_but,
     keep_metadata, map_at,

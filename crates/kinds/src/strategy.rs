@@ -40,18 +40,44 @@ pub struct Rules<'a> {
     /// The type of the validated objects: in the working version.
     working: &'a Type,
     options: ObjectOptions,
+    /// Takes the warnings that validation itself finds.
+    warn: &'a dyn Fn(String),
+    /// Runs work that takes more than some milliseconds.
+    beside: fn(&mut dyn FnMut()),
 }
 
 impl<'a> Rules<'a> {
     /// For writes of a resource type; the validated objects have the type `working`, in the working version.
     pub fn new(served: &'a ResourceType, working: &'a Type) -> Self {
-        Self { served, working, options: ObjectOptions::default() }
+        Self { served, working, options: ObjectOptions::default(), warn: &|_| {}, beside: |work| work() }
     }
 
     /// The same, with the options of the server.
     #[must_use]
     pub fn with_options(self, options: ObjectOptions) -> Self {
         Self { options, ..self }
+    }
+
+    /// The same, with what takes the warnings that validation itself finds.
+    #[must_use]
+    pub fn with_warnings(self, warn: &'a dyn Fn(String)) -> Self {
+        Self { warn, ..self }
+    }
+
+    /// The same, with what runs work that takes more than some milliseconds.
+    #[must_use]
+    pub fn with_blocking(self, beside: fn(&mut dyn FnMut())) -> Self {
+        Self { beside, ..self }
+    }
+
+    /// Adds a warning for the client.
+    pub fn warn(&self, warning: String) {
+        (self.warn)(warning);
+    }
+
+    /// Runs work that takes more than some milliseconds, where it may block the thread.
+    pub fn beside(&self, work: &mut dyn FnMut()) {
+        (self.beside)(work);
     }
 
     /// Whether containers may be privileged.
@@ -283,6 +309,9 @@ pub trait Strategy: Send + Sync {
     fn status_warnings(&self, _new: &Map) -> Vec<String> {
         Vec::new()
     }
+
+    /// Makes what the first write would otherwise wait for.
+    fn warm(&self) {}
 
     /// The format of `metadata.name`.
     ///

@@ -10,14 +10,15 @@
 //! | `structural` | that a schema is structural |
 //! | `defaults` | that defaults are values of their schema |
 //! | `openapi` | every part of a schema by itself: lists, maps, extensions, expressions |
+//! | `expressions` | that expressions compile, and what they may cost |
 //!
 //! What a definition breaks already it may go on to break: `requirements` says what an update may not
-//! introduce. Expressions are not compiled here.
+//! introduce.
 
 mod columns;
 mod conversion;
 mod defaults;
-mod field_path;
+mod expressions;
 mod go_syntax;
 mod names;
 mod openapi;

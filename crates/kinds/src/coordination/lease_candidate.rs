@@ -2,10 +2,10 @@
 
 use super::lease::election_strategy;
 use crate::checks;
-use crate::semantic_version::Semantic;
 use crate::{About, Cell, Check, Column, Kind, MetadataRules, NameRule, Rules, Strategy, Version, columns};
 use object::Map;
 use object::field::{Error, List, Path};
+use object::semver;
 use schema::view::View;
 use schema::views::coordination::v1beta1::{LeaseCandidate, LeaseCandidateSpec};
 
@@ -65,7 +65,7 @@ fn validate_spec(spec: LeaseCandidateSpec<'_>) -> List {
     let mut errors = List::new();
     errors.extend(checks::required(spec.lease_name(), &path.child("leaseName")));
     let mut parse = |text: &str, path: &Path<'_>| {
-        let version = Semantic::parse(text);
+        let version = semver::Version::parse(text).ok();
         if !text.is_empty() && version.is_none() {
             errors.push(Error::invalid(path, text, "must be a valid semantic version"));
         }
@@ -81,7 +81,7 @@ fn validate_spec(spec: LeaseCandidateSpec<'_>) -> List {
     match spec.strategy() {
         "" => errors.push(Error::required(&path.child("strategy"), "")),
         strategy => {
-            if strategy == "OldestEmulationVersion" && emulated_version == Semantic::default() {
+            if strategy == "OldestEmulationVersion" && emulated_version == semver::Version::default() {
                 let why = "must be specified when `strategy` is 'OldestEmulationVersion'";
                 errors.push(Error::required(&emulation_path, why));
             }

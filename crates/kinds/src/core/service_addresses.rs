@@ -31,12 +31,12 @@ pub fn validate(service: &Map, old: Option<&Map>) -> List {
         errors.extend(checks::one_of(policy, &policies, &path.child("ipFamilyPolicy")));
     }
     let invalid = cluster_ips(spec, old.map(|old| Service::of(old).spec()), &ips);
-    let goes_on = invalid.is_empty();
+    let is_usable = invalid.is_empty();
     errors.append(invalid);
     if spec.cluster_ips().len() > MOST {
         errors.push(Error::invalid(&ips, shown(spec.cluster_ips()), "may only hold up to 2 values"));
     }
-    if goes_on {
+    if is_usable {
         errors.append(stacks(spec, &ips));
     }
     errors

@@ -202,7 +202,7 @@ fn attribute(attribute: DeviceAttribute<'_>, path: &Path<'_>) -> List {
     }
     if let Some(text) = attribute.version() {
         let path = path.child("version");
-        if !crate::semantic_version::is_valid(text) {
+        if object::semver::Version::parse(text).is_err() {
             let why = "must be a string compatible with semver.org spec 2.0.0";
             errors.push(Error::invalid(&path, text, why));
         }

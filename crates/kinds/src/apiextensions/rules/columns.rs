@@ -1,11 +1,11 @@
 //! Columns of tables, paths of the scale subresource, selectable fields.
 
-use super::field_path::{self, Arrays};
 use ::schema::view::Items;
 use ::schema::views::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceSubresourceScale, CustomResourceSubresources,
     JSONSchemaProps, SelectableField,
 };
+use expressions::field_path::{self, Arrays};
 use object::field::{Error, List, Path};
 use std::collections::HashSet;
 

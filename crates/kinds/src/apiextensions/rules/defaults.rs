@@ -7,8 +7,10 @@ use super::requirements::Requirements;
 use super::walk::{self, single, sorted};
 use crate::custom::embedded_metadata;
 use ::schema::go_value;
-use ::schema::structural::{Node, Outermost, is_meta};
+use ::schema::structural::{Interned, Node, Outermost, is_meta};
 use ::schema::views::apiextensions::v1::JSONSchemaProps;
+use expressions::declared::Declaration;
+use expressions::{Change, OBJECT_BUDGET, Validator};
 use object::field::{Aggregate, Error, List, Path};
 use object::{Map, Value};
 
@@ -26,7 +28,7 @@ pub(super) fn validate(
     }
     // Why a schema cannot be compiled, the other rules say.
     let Ok(node) = Node::compile(schema) else { return List::new() };
-    let mut check = Check { requirements, work: 0, errors: List::new() };
+    let mut check = Check { requirements, work: 0, budget: OBJECT_BUDGET, errors: List::new() };
     let place = Place { object: &node, steps: None, is_in_metadata: false };
     check.schema(schema, &node, &place, true, path);
     check.errors
@@ -56,6 +58,8 @@ struct Step<'a> {
 struct Check<'a> {
     requirements: &'a Requirements<'a>,
     work: usize,
+    /// What is left for the expressions of all defaults.
+    budget: u64,
     errors: List,
 }
 
@@ -63,7 +67,7 @@ impl Check<'_> {
     fn schema(
         &mut self,
         schema: JSONSchemaProps<'_>,
-        node: &Node,
+        node: &Interned<Node>,
         place: &Place<'_>,
         is_root: bool,
         path: &Path<'_>,
@@ -79,10 +83,13 @@ impl Check<'_> {
                 return;
             }
             let value = go_syntax::decoded(raw);
-            let errors = match place.is_in_metadata {
+            let mut errors = match place.is_in_metadata {
                 true => within_metadata(&value, node, place, path),
                 false => self.outside(&value, schema, node, is_object, path),
             };
+            if errors.is_empty() {
+                errors = self.of_rules(&value, node, is_object, path);
+            }
             self.errors.append(errors);
         }
         if let (Some(items), Some(node)) = (single(schema.items()), &node.items) {
@@ -123,6 +130,29 @@ impl Check<'_> {
             false => errors.append(wrong),
         }
         errors
+    }
+}
+
+impl Check<'_> {
+    /// The errors of a default by the expressions of its schema: as a value that stays, and as a new one.
+    fn of_rules(&mut self, value: &Value, node: &Interned<Node>, is_object: bool, path: &Path<'_>) -> List {
+        let declaration = if is_object { Declaration::Resource } else { Declaration::Value };
+        let Some(validator) = Validator::compile(node, declaration).filter(|_| self.budget > 0) else {
+            return List::new();
+        };
+        let path = path.child("default");
+        let evaluate = |old| {
+            let change = Change { new: value, old, ratchets: false };
+            validator.validate(change, self.budget, &path, &|work| work())
+        };
+        let mut outcome = evaluate(Some(value));
+        if outcome.errors.is_empty() {
+            let new = evaluate(None);
+            outcome.left = outcome.left.min(new.left);
+            outcome.errors = new.errors;
+        }
+        self.budget = outcome.left;
+        outcome.errors
     }
 }
 

@@ -106,6 +106,11 @@ pub(super) fn schema(schema: JSONSchemaProps<'_>) -> String {
     excerpt(&Shown(|f: &mut Formatter<'_>| write_schema(f, schema)))
 }
 
+/// A rule.
+pub(super) fn rule(rule: ValidationRule<'_>) -> String {
+    excerpt(&Shown(|f: &mut Formatter<'_>| write_rule(f, &rule)))
+}
+
 /// What `items` can hold, where it is no single schema.
 pub(super) fn schemas(items: &Value) -> String {
     let (of, schemas): (_, Vec<_>) = ("[]apiextensions.JSONSchemaProps", several(Some(items)).collect());

@@ -1,12 +1,13 @@
 //! Every part of a schema by itself: what there is no support for, lists, maps, extensions, expressions.
 
-use super::field_path::{self, Arrays};
+use super::expressions::{Findings, Scope, Step, has_rules};
 use super::requirements::{Requirements, TYPES};
 use super::structural;
 use super::walk::{several, single, sorted};
 use crate::checks;
 use ::schema::view::View;
 use ::schema::views::apiextensions::v1::{JSONSchemaProps, ValidationRule};
+use expressions::field_path::{self, Arrays};
 use object::field::{BadValue, Error, List, Path};
 use object::{Map, Value};
 use std::collections::HashSet;
@@ -22,6 +23,8 @@ struct Place<'a> {
     is_in_metadata: bool,
     /// Why there can be no defaults.
     no_defaults: Option<NoDefaults<'a>>,
+    /// The path to the outermost schema above whose values have no known old value.
+    uncorrelated: Option<&'a str>,
 }
 
 #[derive(Clone, Copy)]
@@ -34,6 +37,8 @@ enum NoDefaults<'a> {
 pub(super) fn validate(
     schema: JSONSchemaProps<'_>,
     requirements: &Requirements<'_>,
+    scope: Option<&Scope<'_>>,
+    findings: &mut Findings,
     path: &Path<'_>,
 ) -> List {
     // A path is only looked up in a schema that has a structural form.
@@ -41,57 +46,78 @@ pub(super) fn validate(
         None => HashSet::new(),
         Some(_) => structural::unsupported_schemas(schema),
     };
-    let mut check = Check { requirements, without_paths, errors: List::new() };
-    check.schema(schema, Place { is_root: true, is_in_metadata: false, no_defaults: None }, path);
+    let mut check = Check { requirements, without_paths, findings, errors: List::new() };
+    let place = Place { is_root: true, is_in_metadata: false, no_defaults: None, uncorrelated: None };
+    check.schema(schema, place, scope, path);
     check.errors
 }
 
 struct Check<'a> {
     requirements: &'a Requirements<'a>,
     without_paths: HashSet<*const Map>,
+    findings: &'a mut Findings,
     errors: List,
 }
 
 impl Check<'_> {
+    /// How many errors there are.
+    fn mark(&self) -> usize {
+        self.errors.len() + self.errors.left_out()
+    }
+
     fn forbid(&mut self, path: &Path<'_>, key: &str, why: impl Into<std::borrow::Cow<'static, str>>) {
         self.errors.push_with(|| Error::forbidden(&path.child(key), why));
     }
 
-    fn schema(&mut self, schema: JSONSchemaProps<'_>, place: Place<'_>, path: &Path<'_>) {
+    /// Checks a schema. Expressions see it if there is a scope, and are compiled if nothing else is wrong
+    /// with it and with all schemas within it.
+    fn schema(
+        &mut self,
+        schema: JSONSchemaProps<'_>,
+        place: Place<'_>,
+        scope: Option<&Scope<'_>>,
+        path: &Path<'_>,
+    ) {
+        let mark = self.mark();
         self.supported(schema, place, path);
         if schema.unique_items() {
             let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
             self.forbid(path, "uniqueItems", why);
         }
-        self.fields(schema, place, path);
+        self.fields(schema, place, scope, path);
         let within = Place { is_root: false, ..place };
         if let Some(schema) = schema.not() {
-            self.schema(schema, within, &path.child("not"));
+            self.schema(schema, within, None, &path.child("not"));
         }
         let lists = [("allOf", schema.all_of()), ("oneOf", schema.one_of()), ("anyOf", schema.any_of())];
         for (key, list) in lists {
             let path = path.child(key);
             for (at, schema) in list.iter().enumerate() {
-                self.schema(schema, within, &path.index(at));
+                self.schema(schema, within, None, &path.index(at));
             }
         }
         let definitions = path.child("definitions");
         for (name, schema) in sorted(schema.definitions()) {
-            self.schema(schema, within, &definitions.key(name));
+            self.schema(schema, within, None, &definitions.key(name));
         }
         let items = path.child("items");
-        if let Some(schema) = single(schema.items()) {
-            self.schema(schema, within, &items);
+        // Only the items of a list with keys have old values.
+        let own_path = (schema.items().is_some() && schema.x_kubernetes_list_type() != Some("map"))
+            .then(|| path.to_string());
+        let of_items = Place { uncorrelated: place.uncorrelated.or(own_path.as_deref()), ..within };
+        if let Some(of) = single(schema.items()) {
+            let scope = scope.and_then(|scope| scope.below(Step::Items, of));
+            self.schema(of, of_items, scope.as_ref(), &items);
         }
         for (at, schema) in several(schema.items()).enumerate() {
-            self.schema(schema, within, &items.index(at));
+            self.schema(schema, of_items, None, &items.index(at));
         }
         let dependencies = path.child("dependencies");
         let mut all: Vec<_> = schema.dependencies().iter().collect();
         all.sort_unstable_by_key(|(name, _)| *name);
         for (name, either) in all {
             if let Some(schema) = single(Some(either)) {
-                self.schema(schema, within, &dependencies.key(name));
+                self.schema(schema, within, None, &dependencies.key(name));
             }
         }
         if schema.x_kubernetes_preserve_unknown_fields() == Some(false) {
@@ -105,6 +131,9 @@ impl Check<'_> {
             self.errors.append(list_items(schema, path));
         }
         self.expressions(schema, path);
+        if let Some(scope) = scope.filter(|_| has_rules(schema) && self.mark() == mark) {
+            self.findings.check(scope, self.requirements, place.uncorrelated, path);
+        }
     }
 
     /// What OpenAPI has and definitions do not.
@@ -151,7 +180,13 @@ impl Check<'_> {
         }
     }
 
-    fn fields(&mut self, schema: JSONSchemaProps<'_>, place: Place<'_>, path: &Path<'_>) {
+    fn fields(
+        &mut self,
+        schema: JSONSchemaProps<'_>,
+        place: Place<'_>,
+        scope: Option<&Scope<'_>>,
+        path: &Path<'_>,
+    ) {
         let properties = sorted(schema.properties());
         if let Some(additional) = schema.additional_properties() {
             if !properties.is_empty() && *additional != Value::Bool(true) {
@@ -164,7 +199,8 @@ impl Check<'_> {
                     false => place.no_defaults,
                 };
                 let place = Place { is_root: false, no_defaults, ..place };
-                self.schema(schema, place, &path.child("additionalProperties"));
+                let scope = scope.and_then(|scope| scope.below(Step::AdditionalProperties, schema));
+                self.schema(schema, place, scope.as_ref(), &path.child("additionalProperties"));
             }
         }
         let of_properties = path.child("properties");
@@ -178,7 +214,8 @@ impl Check<'_> {
                     within.no_defaults = Some(NoDefaults::TopLevel(name));
                 }
             }
-            self.schema(property, within, &of_properties.key(name));
+            let scope = scope.and_then(|scope| scope.below(Step::Property(name), property));
+            self.schema(property, within, scope.as_ref(), &of_properties.key(name));
         }
     }
 

@@ -4,8 +4,14 @@ use super::spec::Spec;
 use super::{defaults, openapi, structural, walk};
 use crate::webhook_client::{Recognized, recognizes_any};
 use crate::x509;
-use ::schema::views::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
+use ::schema::view::View;
+use ::schema::views::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
+};
+use expressions::Stage;
+use object::Map;
 use std::cell::OnceCell;
+use std::collections::HashSet;
 
 /// The types that a schema can name.
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -18,11 +24,20 @@ pub(super) struct Requirements<'a> {
     pruned_defaults: OnceCell<bool>,
     atomic_sets: OnceCell<bool>,
     list_keys: OnceCell<bool>,
+    /// What the old definition has.
+    stored_expressions: OnceCell<StoredExpressions>,
 }
 
 struct Old<'a> {
     spec: Spec<'a>,
     is_established: bool,
+}
+
+/// The expressions of an old definition.
+#[derive(Default)]
+struct StoredExpressions {
+    rules: HashSet<Box<str>>,
+    messages: HashSet<Box<str>>,
 }
 
 /// Whether the kind of a definition is served.
@@ -48,6 +63,7 @@ impl<'a> Requirements<'a> {
             pruned_defaults: OnceCell::new(),
             atomic_sets: OnceCell::new(),
             list_keys: OnceCell::new(),
+            stored_expressions: OnceCell::new(),
         }
     }
 
@@ -88,6 +104,44 @@ impl<'a> Requirements<'a> {
         self.held(&self.list_keys, |schema| walk::any(schema, &openapi::has_wrong_list_items))
     }
 
+    /// Whether the old definition has the same schema for a version.
+    pub(super) fn has_same_schema(
+        &self,
+        version: &str,
+        schema: Option<CustomResourceValidation<'_>>,
+    ) -> bool {
+        fn map(of: Option<CustomResourceValidation<'_>>) -> Option<&Map> {
+            of.and_then(CustomResourceValidation::open_apiv3_schema).map(View::map)
+        }
+        let old = self.old.as_ref().and_then(|old| old.spec.version(version));
+        old.is_some_and(|old| map(old.schema()) == map(schema))
+    }
+
+    /// What a rule may use: everything, if the old definition has it too.
+    pub(super) fn stage_of_rule(&self, rule: &str) -> Stage {
+        stage(&self.stored_expressions().rules, rule)
+    }
+
+    /// What an expression for a message may use: everything, if the old definition has it too.
+    pub(super) fn stage_of_message(&self, expression: &str) -> Stage {
+        stage(&self.stored_expressions().messages, expression)
+    }
+
+    fn stored_expressions(&self) -> &StoredExpressions {
+        self.stored_expressions.get_or_init(|| {
+            let mut stored = StoredExpressions::default();
+            for schema in self.old.iter().flat_map(|old| old.spec.schemas()) {
+                walk::each(schema, &mut |schema| {
+                    for rule in schema.x_kubernetes_validations().iter() {
+                        stored.rules.insert(rule.rule().into());
+                        stored.messages.insert(rule.message_expression().into());
+                    }
+                });
+            }
+            stored
+        })
+    }
+
     /// Whether a conversion webhook names a version of reviews that the server speaks.
     pub(super) fn review_version(&self) -> Recognized {
         let webhook = self.old.as_ref().and_then(|old| old.spec.conversion()?.webhook());
@@ -104,6 +158,10 @@ impl<'a> Requirements<'a> {
             config.is_none_or(|config| x509::check_authorities(config.ca_bundle()).is_ok())
         })
     }
+}
+
+fn stage(stored: &HashSet<Box<str>>, expression: &str) -> Stage {
+    if stored.contains(expression) { Stage::Stored } else { Stage::New }
 }
 
 fn has_unknown_type(schema: JSONSchemaProps<'_>) -> bool {

@@ -1,21 +1,25 @@
 //! The schema of a version.
 
+use super::expressions::{Findings, Scope, has_rules};
 use super::requirements::Requirements;
 use super::{defaults, go_syntax, openapi, structural, walk};
 use ::schema::structural::Structural;
-use ::schema::structural::pattern::steps_to_check;
 use ::schema::view::View;
 use ::schema::views::apiextensions::v1::{CustomResourceValidation, JSONSchemaProps};
 use object::field::{BadValue, Error, List, Path};
+use pattern::steps_to_check;
 
 /// The most steps that the patterns of a schema are compiled to while it is checked: a second or two.
 const MOST_PATTERN_STEPS: u64 = 8 << 20;
 
-/// What holds for all schemas of a definition.
+/// What holds for the schemas of a definition.
+#[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub requirements: &'a Requirements<'a>,
     /// Whether they have to be structural.
     pub is_structural: bool,
+    /// Whether single expressions that may cost too much are refused.
+    pub bounds_expressions: bool,
 }
 
 /// Whether there is a status subresource.
@@ -84,18 +88,27 @@ pub(super) fn validate(
         return errors;
     }
     let mut unsupported = None;
+    // Expressions are compiled if everything about the structure is right.
+    let mut structure = None;
     if context.is_structural {
         unsupported = structural::unsupported(schema);
         if unsupported.is_none() {
-            let wrong = structural::validate(schema, &of_schema);
-            let is_structural = wrong.is_empty();
-            errors.append(wrong);
-            if is_structural {
-                errors.append(defaults::validate(schema, context.requirements, &of_schema));
+            let mut wrong = structural::validate(schema, &of_schema);
+            if wrong.is_empty() {
+                wrong = defaults::validate(schema, context.requirements, &of_schema);
             }
+            if wrong.is_empty() && walk::any(schema, &has_rules) {
+                structure = Structural::compile(schema).ok();
+            }
+            errors.append(wrong);
         }
     }
-    errors.append(openapi::validate(schema, context.requirements, &of_schema));
+    let mut findings = Findings::new(context.bounds_expressions);
+    let scope = structure.as_ref().map(|structure| Scope::root(schema, structure.root()));
+    errors.append(openapi::validate(schema, context.requirements, scope.as_ref(), &mut findings, &of_schema));
+    let in_total = findings.too_costly_in_total(&of_schema);
+    errors.append(findings.errors);
+    errors.append(in_total);
     // The other rules say most of it, with the place.
     if let Some(why) = unsupported.filter(|_| errors.is_empty()) {
         errors.push(Error::invalid(&of_schema, "", why));

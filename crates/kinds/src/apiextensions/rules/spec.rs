@@ -115,13 +115,15 @@ impl<'a> Spec<'a> {
             || has_defaults
             || schemas.iter().any(|schema| walk::any(*schema, &has_extensions))
             || requirements.structural();
-        let context = schema::Context { requirements, is_structural };
+        let context = schema::Context { requirements, is_structural, bounds_expressions: true };
         errors.append(self.validate_versions(&context, path));
         errors.append(self.version_list(&path.child("versions")));
         let own = self.view.names();
         errors.append(names::required(own, &path.child("names")));
         errors.append(names::validate(own, &path.child("names")));
         let status = Status::of(self.parts().any(Parts::has_status));
+        let first = self.versions.first().map_or("", |version| version.view.name());
+        let context = self.context_of(first, &context);
         errors.append(schema::validate(self.common.schema, status, &context, &path.child("validation")));
         errors.append(columns::subresources(self.common.subresources, &path.child("subresources")));
         errors.append(columns::columns(self.common.columns, &path.child("additionalPrinterColumns")));
@@ -138,6 +140,19 @@ impl<'a> Spec<'a> {
             errors.append(conversion::validate(conversion, requirements, &path));
         }
         errors
+    }
+
+    /// The version of this name.
+    pub(super) fn version(&self, name: &str) -> Option<CustomResourceDefinitionVersion<'a>> {
+        self.versions.iter().map(|version| version.view).find(|version| version.name() == name)
+    }
+
+    /// What holds for the schema of a version: the cost of its single expressions counts if it changed.
+    fn context_of<'c>(&self, version: &str, context: &schema::Context<'c>) -> schema::Context<'c> {
+        let schema = self.version(version).and_then(|version| version.schema());
+        let is_same =
+            self.version(version).is_some() && context.requirements.has_same_schema(version, schema);
+        schema::Context { bounds_expressions: !is_same, ..*context }
     }
 
     /// Schemas that nest too deep are refused before anything else looks at them.
@@ -190,7 +205,8 @@ impl<'a> Spec<'a> {
                 true => named.is_some_and(|version| version.parts.has_status()),
                 false => self.common.has_status(),
             });
-            errors.append(schema::validate(parts.schema, status, context, &path.child("schema")));
+            let context = self.context_of(name, context);
+            errors.append(schema::validate(parts.schema, status, &context, &path.child("schema")));
             errors.append(columns::subresources(parts.subresources, &path.child("subresources")));
             errors.append(columns::columns(parts.columns, &path.child("additionalPrinterColumns")));
             if !parts.selectable.is_empty() {

@@ -231,7 +231,7 @@ fn values(
     }
     let pattern = schema.pattern();
     if !pattern.is_empty()
-        && let Err(why) = ::schema::structural::pattern::check_pattern(pattern)
+        && let Err(why) = pattern::check_pattern(pattern)
     {
         errors.push_with(|| {
             let why = format!("must be a valid regular expression, but isn't: {why}");

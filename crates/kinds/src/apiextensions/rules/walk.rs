@@ -43,6 +43,12 @@ pub(super) fn any(schema: JSONSchemaProps<'_>, condition: &dyn Fn(JSONSchemaProp
     condition(schema) || children(schema).into_iter().any(|child| any(child, condition))
 }
 
+/// Calls a function with a schema and all within it.
+pub(super) fn each<'a>(schema: JSONSchemaProps<'a>, visit: &mut dyn FnMut(JSONSchemaProps<'a>)) {
+    visit(schema);
+    children(schema).into_iter().for_each(|child| each(child, visit));
+}
+
 /// Whether a schema nests deeper than schemas may.
 pub(super) fn is_too_deep(schema: JSONSchemaProps<'_>) -> bool {
     fn exceeds(schema: JSONSchemaProps<'_>, depth: usize) -> bool {

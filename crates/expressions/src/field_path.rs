@@ -1,27 +1,72 @@
 //! Paths to fields of a schema, as rules and selectable fields name them: `.spec.a['b.c']`.
 
-use super::walk::single;
-use ::schema::views::apiextensions::v1::JSONSchemaProps;
+use schema::structural::{Additional, Node};
+use schema::view::View;
+use schema::views::apiextensions::v1::JSONSchemaProps;
+
+/// A schema, as far as a path goes through it.
+pub trait Fields: Copy {
+    /// Whether the schema lists properties.
+    fn has_properties(self) -> bool;
+    /// The schema of a property.
+    fn property(self, name: &str) -> Option<Self>;
+    /// Whether there can be other keys, and the schema of their values, if they have one.
+    fn additional(self) -> Option<Option<Self>>;
+}
+
+impl Fields for JSONSchemaProps<'_> {
+    fn has_properties(self) -> bool {
+        !self.properties().is_empty()
+    }
+
+    fn property(self, name: &str) -> Option<Self> {
+        self.properties().get(name)
+    }
+
+    fn additional(self) -> Option<Option<Self>> {
+        self.additional_properties().map(|value| value.as_map().map(JSONSchemaProps::of))
+    }
+}
+
+impl Fields for &Node {
+    fn has_properties(self) -> bool {
+        !self.properties.is_empty()
+    }
+
+    fn property(self, name: &str) -> Option<Self> {
+        Node::property(self, name).map(|node| &**node)
+    }
+
+    fn additional(self) -> Option<Option<Self>> {
+        match &self.additional {
+            Additional::None => None,
+            Additional::Any => Some(None),
+            Additional::Node(node) => Some(Some(node)),
+        }
+    }
+}
 
 /// Whether a path may name a field in brackets.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Arrays {
+pub enum Arrays {
+    /// It may.
     Allowed,
+    /// It may not.
     Refused,
 }
 
 /// What a path leads to.
-pub(super) struct Found<'a> {
+pub struct Found<S> {
     /// The path as errors show it.
     pub path: String,
     /// Its first step.
     pub root: String,
     /// The schema at its end; none if anything can be there.
-    pub schema: Option<JSONSchemaProps<'a>>,
+    pub schema: Option<S>,
 }
 
 /// Follows a path through a schema.
-pub(super) fn find<'a>(text: &str, schema: JSONSchemaProps<'a>, arrays: Arrays) -> Result<Found<'a>, String> {
+pub fn find<S: Fields>(text: &str, schema: S, arrays: Arrays) -> Result<Found<S>, String> {
     let mut found = Found { path: String::new(), root: String::new(), schema: Some(schema) };
     let mut rest = text;
     while let Some(token) = next(&mut rest) {
@@ -49,16 +94,15 @@ fn ended() -> String {
     "unexpected end of JSON path".to_owned()
 }
 
-impl Found<'_> {
+impl<S: Fields> Found<S> {
     fn step(&mut self, name: &str) -> Result<(), String> {
         let missing = || "does not refer to a valid field".to_owned();
         let schema = self.schema.ok_or_else(missing)?;
-        let (shown, next) = if !schema.properties().is_empty() {
+        let (shown, next) = if schema.has_properties() {
             let separator = if self.path.is_empty() { "" } else { "." };
-            (format!("{separator}{name}"), Some(schema.properties().get(name).ok_or_else(missing)?))
+            (format!("{separator}{name}"), Some(schema.property(name).ok_or_else(missing)?))
         } else {
-            let additional = schema.additional_properties().ok_or_else(missing)?;
-            (format!("[{name}]"), single(Some(additional)))
+            (format!("[{name}]"), schema.additional().ok_or_else(missing)?)
         };
         if self.path.is_empty() {
             self.root = shown.clone();
@@ -74,7 +118,7 @@ fn next<'a>(rest: &mut &'a str) -> Option<&'a str> {
     let bytes = rest.as_bytes();
     let end = match bytes.first()? {
         b'\'' => {
-            let end = bytes.windows(2).position(|pair| pair[1] == b'\'' && pair[0] != b'\\');
+            let end = bytes.windows(2).position(|pair| matches!(pair, [before, b'\''] if *before != b'\\'));
             end.map_or(bytes.len(), |at| at + 2)
         }
         b'.' | b'[' | b']' => 1,

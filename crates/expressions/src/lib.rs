@@ -1,0 +1,28 @@
+//! The validation rules of custom resources: `x-kubernetes-validations`.
+//!
+//! A rule is an expression at a node of a structural schema, which has the value of that node as `self` and
+//! the value before a change as `oldSelf`.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`declared`] | the types and sizes that a schema declares for its values |
+//! | [`rule`] | compiles the rules of one node, and says what they may cost |
+//! | [`validator`] | the rules of a whole schema, and their evaluation on an object |
+//! | [`field_path`] | the paths by which rules and selectable fields name fields |
+//!
+//! A rule is compiled once for a schema. Rules of equal nodes are shared by all schemas that are in use.
+
+#![deny(clippy::indexing_slicing)]
+
+pub mod declared;
+pub mod field_path;
+mod message;
+mod ratchet;
+pub mod rule;
+pub mod validator;
+
+pub use rule::{CompiledRule, RuleFault, RuleScope, Stage};
+pub use validator::{Change, OBJECT_BUDGET, Outcome, Validator};
+
+#[cfg(test)]
+mod tests;
