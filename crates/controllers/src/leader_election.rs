@@ -13,7 +13,8 @@ use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use auth::SystemIdentity;
 use cache::{Entry, Update};
-use kinds::{Semantic, map_at, object_meta};
+use kinds::{map_at, object_meta};
+use object::semver::Version;
 use object::time::{MicroTime, Time};
 use object::{Map, Text, Value};
 use registry::{Address, Client, DeleteOptions};
@@ -174,8 +175,8 @@ struct Candidate<'a> {
     pinged: Option<MicroTime>,
     renewed: Option<MicroTime>,
     /// None if it is not valid.
-    emulation: Option<Semantic>,
-    binary: Option<Semantic>,
+    emulation: Option<Version>,
+    binary: Option<Version>,
 }
 
 impl<'a> Candidate<'a> {
@@ -189,8 +190,8 @@ impl<'a> Candidate<'a> {
             strategy: spec.strategy(),
             pinged: time(spec.ping_time()),
             renewed: time(spec.renew_time()),
-            emulation: Semantic::parse(spec.emulation_version()),
-            binary: Semantic::parse(spec.binary_version()),
+            emulation: Version::parse(spec.emulation_version()).ok(),
+            binary: Version::parse(spec.binary_version()).ok(),
         }
     }
 
@@ -210,7 +211,7 @@ impl<'a> Candidate<'a> {
 
     /// The order of election: the best first.
     fn compare(&self, other: &Self) -> Ordering {
-        let by = |one: &Option<Semantic>, other: &Option<Semantic>| {
+        let by = |one: &Option<Version>, other: &Option<Version>| {
             one.partial_cmp(other).unwrap_or(Ordering::Equal)
         };
         let created = |of: &Self| object_meta::text(of.object, "creationTimestamp").to_owned();

@@ -21,7 +21,7 @@ use crate::names::Taken;
 use auth::SystemIdentity;
 use cache::watch::{Start, WatchOptions, resubscribe_after};
 use cache::{Cursor, Entry, Update};
-use kinds::{NonStructural, object_meta};
+use kinds::{NonStructural, ResourceType, object_meta};
 use object::{Map, Text, Value};
 use registry::{Client, Registry};
 use schema::Status;
@@ -39,6 +39,8 @@ use tokio::task::{JoinError, JoinSet};
 const MANAGER: &str = "kube-apiserver";
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How many types are warmed before changes of definitions are looked at again.
+const WARMED_AT_ONCE: usize = 16;
 
 /// All definitions.
 pub struct Definitions {
@@ -59,6 +61,8 @@ pub struct Definitions {
     /// The definitions whose objects are being deleted.
     ending: HashSet<Text>,
     tasks: JoinSet<Done>,
+    /// The types that were served at the start, whose expressions are still to be compiled.
+    cold: Vec<Arc<ResourceType>>,
 }
 
 /// A status that is being written.
@@ -121,6 +125,7 @@ impl Definitions {
             installed: HashMap::new(),
             ending: HashSet::new(),
             tasks: JoinSet::new(),
+            cold: Vec::new(),
         }
     }
 
@@ -155,6 +160,8 @@ impl Definitions {
                 Err(error) => self.note(&definition, &definition.status, Err(error.into())),
             }
         }
+        let types = kinds.iter().flat_map(|kind| &kind.versions);
+        self.cold = types.map(|version| version.resource_type.clone()).collect();
         let outcomes = self.registry.install_all(kinds).await;
         for (definition, outcome) in definitions.into_iter().zip(outcomes) {
             self.note(&definition, &definition.status, outcome.map_err(Error::from));
@@ -198,6 +205,11 @@ impl Definitions {
             self.advance();
             while let Some(name) = self.due.pop_first() {
                 self.look(&name).await;
+            }
+            if !self.cold.is_empty() {
+                let some = self.cold.split_off(self.cold.len().saturating_sub(WARMED_AT_ONCE));
+                warm(some).await;
+                continue;
             }
             tokio::select! {
                 changed = watcher.next() => drop(changed?),
@@ -332,7 +344,13 @@ impl Definitions {
         let (of, sources, under) = (definition.clone(), self.sources.clone(), status.clone());
         let made = tokio::task::spawn_blocking(move || {
             let whole = whole(&of, &under, &sources)?;
-            Ok::<_, Error>(whole.map(|whole| (NonStructural::of(&whole), kind_of(&whole, &sources))))
+            Ok::<_, Error>(whole.map(|whole| {
+                let kind = kind_of(&whole, &sources);
+                for version in kind.iter().flat_map(|kind| &kind.versions) {
+                    version.resource_type.strategy.warm();
+                }
+                (NonStructural::of(&whole), kind)
+            }))
         });
         let (structure, outcome) = match made.await.map_err(Error::from).and_then(|made| made) {
             Ok(Some((structure, Ok(kind)))) => {
@@ -487,6 +505,14 @@ fn whole(definition: &Definition, status: &Map, sources: &Sources) -> Result<Opt
 }
 
 /// Writes the status of a definition that is still in the state that it is for.
+/// Compiles the expressions of types beside the event loop.
+async fn warm(types: Vec<Arc<ResourceType>>) {
+    let work = move || types.iter().for_each(|served| served.strategy.warm());
+    if let Err(error) = tokio::task::spawn_blocking(work).await {
+        log::error!(error:%; "expressions of custom resources were not compiled ahead of the first write");
+    }
+}
+
 async fn write(client: &Client, name: &str, revision: Revision, status: Map) -> Result<(), Status> {
     let address = DEFINITIONS.named(name);
     let mut definition = client.get(address).await?;

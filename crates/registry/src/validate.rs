@@ -17,7 +17,11 @@ pub(crate) fn create(
 ) -> Result<(), Status> {
     let served = target.served;
     let map = map(object)?;
-    let rules = Rules::new(served, target.stored()?.ty()).with_options(objects);
+    let warn = |warning| options.warnings.extend([warning]);
+    let rules = Rules::new(served, target.stored()?.ty())
+        .with_options(objects)
+        .with_warnings(&warn)
+        .with_blocking(|work| tasks::off_worker(work));
     let mut errors = served.strategy.validate_create(map, &rules);
     if errors.is_empty() {
         errors = object_meta::validate(map, served.scope, NameRule::PathSegment);
@@ -41,7 +45,11 @@ pub(crate) fn update(
     let (new, old) = (map(object)?, map(before)?);
     let mut errors = object_meta::validate(new, served.scope, NameRule::PathSegment);
     errors.append(object_meta::validate_update(new, old));
-    let rules = Rules::new(served, target.stored()?.ty()).with_options(objects);
+    let warn = |warning| options.warnings.extend([warning]);
+    let rules = Rules::new(served, target.stored()?.ty())
+        .with_options(objects)
+        .with_warnings(&warn)
+        .with_blocking(|work| tasks::off_worker(work));
     errors.append(match target.part() {
         None => strategy.validate_update(new, old, &rules),
         Some(WrittenPart::Status) => strategy.validate_status(new, old, &rules),
