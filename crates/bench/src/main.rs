@@ -3,6 +3,7 @@
 
 mod admission;
 mod authz;
+mod cel;
 mod codec;
 mod crds;
 mod fanout;
@@ -31,6 +32,7 @@ struct Subcommand {
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "admission", about: admission::ABOUT, run: admission::run },
     Subcommand { name: "authz", about: authz::ABOUT, run: authz::run },
+    Subcommand { name: "cel", about: cel::ABOUT, run: cel::run },
     Subcommand { name: "codec", about: codec::ABOUT, run: codec::run },
     Subcommand { name: "crds", about: crds::ABOUT, run: crds::run },
     Subcommand { name: "fanout", about: fanout::ABOUT, run: fanout::run },
