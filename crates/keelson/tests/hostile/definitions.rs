@@ -108,8 +108,11 @@ fn shapes() -> Vec<Case> {
             .object(list(30_000, |_| json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "X_", "labels": {"a b": "c"}}})), 422),
         Case::new("pruned", items(json!({"type": "object", "properties": {}})), 201)
             .object(list(120_000, |at| json!({format!("u{at}"): 1})), 201),
-        Case::new("expressions", json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
-            "x-kubernetes-validations": list(20_000, |at| json!({"rule": format!("has(self.a{at})")}))}), 201),
+        Case::new("unknown fields in expressions", json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            "x-kubernetes-validations": list(20_000, |at| json!({"rule": format!("has(self.a{at})")}))}), 422),
+        Case::new("expressions", json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "integer"}},
+            "x-kubernetes-validations": list(2_000, |at| json!({"rule": format!("!has(self.a) || self.a >= {at}")}))}}}), 201)
+            .object(json!({"a": 5_000}), 201),
     ]
 }
 
