@@ -57,8 +57,8 @@ impl fmt::Display for At<'_> {
 /// ```
 /// use object::netip::parse_address;
 /// assert_eq!(parse_address("fe80::1%eth0").unwrap().zone, "eth0");
-/// assert_eq!(parse_address("1.2.3").unwrap_err().to_string(), r#"ParseAddr("1.2.3"): IPv4 address too
-/// short"#);
+/// let error = parse_address("1.2.3").unwrap_err().to_string();
+/// assert_eq!(error, r#"ParseAddr("1.2.3"): IPv4 address too short"#);
 /// ```
 pub fn parse_address(text: &str) -> Result<Address<'_>, AddressError> {
     let refuse = |why, at: &str| AddressError { text: text.to_owned(), why, at: at.to_owned() };
