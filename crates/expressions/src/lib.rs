@@ -1,10 +1,12 @@
-//! The validation rules of custom resources: `x-kubernetes-validations`.
+//! Where the server evaluates expressions: the validation rules of custom resources
+//! (`x-kubernetes-validations`), and the expressions of policies, match conditions and configuration files.
 //!
 //! A rule is an expression at a node of a structural schema, which has the value of that node as `self` and
 //! the value before a change as `oldSelf`.
 //!
 //! | module | job |
 //! |---|---|
+//! | [`compiled`] | an expression outside of schemas |
 //! | [`declared`] | the types and sizes that a schema declares for its values |
 //! | [`rule`] | compiles the rules of one node, and says what they may cost |
 //! | [`validator`] | the rules of a whole schema, and their evaluation on an object |
@@ -14,6 +16,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+pub mod compiled;
 pub mod declared;
 pub mod field_path;
 mod message;
@@ -21,6 +24,7 @@ mod ratchet;
 pub mod rule;
 pub mod validator;
 
+pub use compiled::{Compiled, Fault};
 pub use rule::{CompiledRule, RuleFault, RuleScope, Stage};
 pub use validator::{Change, OBJECT_BUDGET, Outcome, Validator};
 
