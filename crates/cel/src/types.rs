@@ -146,6 +146,24 @@ impl Type {
         }
     }
 
+    /// The type as cel-go's own types show it, with their names at run time: `list(string)`, `null_type`,
+    /// `google.protobuf.Duration`.
+    pub fn declared_name(&self) -> String {
+        let params: Vec<&Type> = match self {
+            Self::Wrapper(of) => return format!("wrapper({})", of.declared_name()),
+            Self::List(element) => vec![element],
+            Self::Map(entry) => vec![&entry.0, &entry.1],
+            Self::Type(Some(of)) => vec![of],
+            Self::Opaque(opaque) => opaque.params.iter().collect(),
+            _ => Vec::new(),
+        };
+        if params.is_empty() {
+            return self.name().to_owned();
+        }
+        let params: Vec<String> = params.into_iter().map(Self::declared_name).collect();
+        format!("{}({})", self.name(), params.join(", "))
+    }
+
     /// Whether a value of this type can be of any type: `dyn`, or `google.protobuf.Any`.
     pub fn is_dyn(&self) -> bool {
         matches!(self, Self::Dyn | Self::Any)

@@ -72,9 +72,9 @@ impl std::error::Error for Fault {}
 /// `must evaluate to bool`, or to one of several types.
 pub fn must_evaluate_to(wanted: &[Type]) -> String {
     match wanted {
-        [one] => format!("must evaluate to {one}"),
+        [one] => format!("must evaluate to {}", one.declared_name()),
         several => {
-            let shown: Vec<String> = several.iter().map(Type::to_string).collect();
+            let shown: Vec<String> = several.iter().map(Type::declared_name).collect();
             format!("must evaluate to one of [{}]", shown.join(" "))
         }
     }

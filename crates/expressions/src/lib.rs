@@ -6,6 +6,7 @@
 //!
 //! | module | job |
 //! |---|---|
+//! | [`admission`] | the expressions of policies and match conditions |
 //! | [`compiled`] | an expression outside of schemas |
 //! | [`declared`] | the types and sizes that a schema declares for its values |
 //! | [`rule`] | compiles the rules of one node, and says what they may cost |
@@ -16,6 +17,7 @@
 
 #![deny(clippy::indexing_slicing)]
 
+pub mod admission;
 pub mod compiled;
 pub mod declared;
 pub mod field_path;

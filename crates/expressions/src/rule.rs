@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The oldest release that reads what this server writes.
-const COMPATIBLE: Release = Release(32);
+pub(crate) const COMPATIBLE: Release = Release(32);
 /// The name of the value of the node.
 pub const SELF: &str = "self";
 /// The name of the value before a change.
