@@ -43,7 +43,7 @@ pub use authenticate::{
 };
 pub use authorize::{
     AlwaysAllow, AlwaysDeny, Authorize, Authorized, Authorizer, Decision, Denied, PathRule, Reason,
-    ResourceRule, Rules, Verdict,
+    ResourceRule, Rules, Verdict, aggregate,
 };
 pub use bearer::has_extra_space;
 pub use bootstrap_token::{BootstrapSecret, BootstrapTokens, SigningToken};

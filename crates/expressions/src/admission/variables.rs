@@ -27,6 +27,18 @@ pub struct Variables {
     places: HashMap<Box<str>, usize>,
 }
 
+impl Variables {
+    /// How many variables there are.
+    pub fn len(&self) -> usize {
+        self.variables.len()
+    }
+
+    /// Whether there are no variables.
+    pub fn is_empty(&self) -> bool {
+        self.variables.is_empty()
+    }
+}
+
 impl From<Vec<Variable>> for Variables {
     fn from(variables: Vec<Variable>) -> Self {
         let named = variables.iter().enumerate();
