@@ -1,6 +1,6 @@
 //! `deviceclasses`.
 
-use super::validate::{MOST_ITEMS, Parameters, configuration, selectors, slice};
+use super::validate::{MOST_ITEMS, configuration, selectors, slice, stage};
 use super::versions;
 use crate::{Cell, Column, Deleted, Generation, Kind, Rules, Scope, Strategy, Version, columns};
 use object::Map;
@@ -33,7 +33,7 @@ struct DeviceClassStrategy;
 impl Strategy for DeviceClassStrategy {
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(DeviceClass::of(object).spec(), Parameters::New));
+        errors.append(validate_spec(DeviceClass::of(object).spec(), None));
         errors
     }
 
@@ -42,20 +42,18 @@ impl Strategy for DeviceClassStrategy {
         let mut errors = self.validate_create(new, rules);
         errors.append(rules.metadata_update(new, old));
         let (spec, before) = (DeviceClass::of(new).spec(), DeviceClass::of(old).spec());
-        let parameters = match spec.config().values() == before.config().values() {
-            true => Parameters::Stored,
-            false => Parameters::New,
-        };
-        errors.append(validate_spec(spec, parameters));
+        errors.append(validate_spec(spec, Some(before)));
         errors
     }
 }
 
-fn validate_spec(spec: DeviceClassSpec<'_>, parameters: Parameters) -> List {
+fn validate_spec(spec: DeviceClassSpec<'_>, old: Option<DeviceClassSpec<'_>>) -> List {
     let path = Path::new("spec");
-    let mut errors = selectors(spec.selectors(), &path.child("selectors"));
+    let of_selectors = stage(spec.selectors(), old.map(|old| old.selectors()));
+    let mut errors = selectors(spec.selectors(), of_selectors, &path.child("selectors"));
+    let of_config = stage(spec.config(), old.map(|old| old.config()));
     let check = |config: DeviceClassConfiguration<'_>, path: &Path<'_>| {
-        configuration(DeviceConfiguration::of(config.map()), parameters, path)
+        configuration(DeviceConfiguration::of(config.map()), of_config, path)
     };
     errors.append(slice(spec.config(), Some(MOST_ITEMS), check, &path.child("config")));
     errors

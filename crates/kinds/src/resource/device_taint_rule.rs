@@ -1,6 +1,6 @@
 //! `devicetaintrules`.
 
-use super::validate::{driver_name, label, pool_name, selectors, taint};
+use super::validate::{driver_name, label, pool_name, selectors, stage, taint};
 use crate::defaults::{fill, update_or_insert_map};
 use crate::{
     About, Cell, Check, Column, Context, Deleted, Generation, Kind, Rules, Scope, Strategy, Version, columns,
@@ -9,7 +9,7 @@ use object::Map;
 use object::field::{List, Path};
 use object::name::{dns1123_subdomain, invalid};
 use schema::view::View;
-use schema::views::resource::v1alpha3::{DeviceTaintRule, DeviceTaintRuleSpec};
+use schema::views::resource::v1alpha3::{DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector};
 use schema::views::resource::v1beta1::{DeviceClassSpec, DeviceTaint};
 
 /// The row.
@@ -53,8 +53,9 @@ impl Strategy for DeviceTaintRuleStrategy {
         set_time(new, context);
     }
 
-    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
-        validate_spec(DeviceTaintRule::of(object).spec())
+    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
+        let old = old.map(|old| DeviceTaintRule::of(old).spec());
+        validate_spec(DeviceTaintRule::of(object).spec(), old)
     }
 }
 
@@ -68,7 +69,7 @@ type NameRule = fn(&str, &Path<'_>) -> List;
 
 /// Selectors and taints have the fields of those of the storage version of the other kinds, and are read as
 /// these.
-fn validate_spec(spec: DeviceTaintRuleSpec<'_>) -> List {
+fn validate_spec(spec: DeviceTaintRuleSpec<'_>, old: Option<DeviceTaintRuleSpec<'_>>) -> List {
     let path = Path::new("spec");
     let mut errors = List::new();
     if let Some(selector) = spec.device_selector() {
@@ -86,8 +87,9 @@ fn validate_spec(spec: DeviceTaintRuleSpec<'_>) -> List {
                 errors.append(check(name, &path.child(key)));
             }
         }
-        let of_devices = DeviceClassSpec::of(selector.map()).selectors();
-        errors.append(selectors(of_devices, &path.child("selectors")));
+        let of_devices = |selector: DeviceTaintSelector<'_>| DeviceClassSpec::of(selector.map()).selectors();
+        let (new, old) = (of_devices(selector), old.and_then(|old| old.device_selector()).map(of_devices));
+        errors.append(selectors(new, stage(new, old), &path.child("selectors")));
     }
     errors.append(taint(DeviceTaint::of(spec.taint().map()), &path.child("taint")));
     errors
