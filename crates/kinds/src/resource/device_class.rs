@@ -58,3 +58,52 @@ fn validate_spec(spec: DeviceClassSpec<'_>, old: Option<DeviceClassSpec<'_>>) ->
     errors.append(slice(spec.config(), Some(MOST_ITEMS), check, &path.child("config")));
     errors
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{create, update};
+
+    fn class(expression: &str, driver: &str) -> String {
+        format!(
+            r#"{{"apiVersion":"resource.k8s.io/v1beta1","kind":"DeviceClass","metadata":{{"name":"a"}},"spec":{{"selectors":[{{"cel":{{"expression":"{expression}"}}}}],"config":[{{"opaque":{{"driver":"{driver}","parameters":{{}}}}}}]}}}}"#
+        )
+    }
+
+    #[test]
+    fn selectors_compile_and_their_cost_is_bounded() {
+        let at = "spec.selectors[0].cel.expression";
+        assert!(create(&class("device.driver == 'a' && device.capacity['a'].b.isInteger()", "a")).is_empty());
+        assert!(create(&class("device.attributes['a'].b", "a")).is_empty());
+        assert_eq!(
+            create(&class("device.driver", "a")),
+            [format!(
+                r#"{at}: Invalid value: "device.driver": must evaluate to bool or the unknown type, not string"#
+            )]
+        );
+        assert_eq!(
+            create(&class("kubernetes.DRADevice == int", "a")),
+            [format!(
+                "{at}: Internal error: program instantiation failed: reference to undefined type: kubernetes.DRADevice"
+            )]
+        );
+        let nested = (0..5)
+            .rfold("true".to_owned(), |inner, depth| format!("device.attributes.all(a{depth}, {inner})"));
+        assert_eq!(
+            create(&class(&nested, "a")),
+            [format!("{at}: Forbidden: too complex, exceeds cost limit")]
+        );
+        let long = format!("'{}' == ''", "a".repeat(10 << 10));
+        assert_eq!(create(&class(&long, "a")), [format!("{at}: Too long: may not be more than 10240 bytes")]);
+    }
+
+    /// An update checks its object as a new one too.
+    #[test]
+    fn selectors_of_an_update_are_new_ones() {
+        let selector = "isSemver('v1', true)";
+        let errors = update(&class(selector, "b"), &class(selector, "a"));
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        let unknown = update(&class("x", "b"), &class("x", "a"));
+        assert_eq!(unknown.len(), 2, "{unknown:?}");
+        assert!(unknown.iter().all(|error| error.contains("undeclared reference to 'x'")), "{unknown:?}");
+    }
+}

@@ -8,9 +8,9 @@ use crate::{
 use object::Map;
 use object::field::{List, Path};
 use object::name::{dns1123_subdomain, invalid};
-use schema::view::View;
+use schema::view::{Items, View};
 use schema::views::resource::v1alpha3::{DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector};
-use schema::views::resource::v1beta1::{DeviceClassSpec, DeviceTaint};
+use schema::views::resource::v1beta1::{DeviceClassSpec, DeviceSelector, DeviceTaint};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -87,12 +87,16 @@ fn validate_spec(spec: DeviceTaintRuleSpec<'_>, old: Option<DeviceTaintRuleSpec<
                 errors.append(check(name, &path.child(key)));
             }
         }
-        let of_devices = |selector: DeviceTaintSelector<'_>| DeviceClassSpec::of(selector.map()).selectors();
-        let (new, old) = (of_devices(selector), old.and_then(|old| old.device_selector()).map(of_devices));
+        let old = old.and_then(|old| old.device_selector()).map(of_devices);
+        let new = of_devices(selector);
         errors.append(selectors(new, stage(new, old), &path.child("selectors")));
     }
     errors.append(taint(DeviceTaint::of(spec.taint().map()), &path.child("taint")));
     errors
+}
+
+fn of_devices(selector: DeviceTaintSelector<'_>) -> Items<'_, DeviceSelector<'_>> {
+    DeviceClassSpec::of(selector.map()).selectors()
 }
 
 #[cfg(test)]
@@ -110,5 +114,22 @@ mod tests {
                 r#"spec.taint.effect: Unsupported value: "X": supported values: "NoExecute", "NoSchedule""#,
             ]
         );
+    }
+
+    #[test]
+    fn selectors_that_did_not_change_may_use_what_stored_ones_may() {
+        let rule = |selectors: &str, value: &str| {
+            format!(
+                r#"{{"apiVersion":"resource.k8s.io/v1alpha3","kind":"DeviceTaintRule","spec":{{"deviceSelector":{{"selectors":[{selectors}]}},"taint":{{"key":"a","value":"{value}","effect":"NoSchedule"}}}}}}"#
+            )
+        };
+        let selector = r#"{"cel":{"expression":"isSemver('v1', true)"}}"#;
+        let refused = r#"spec.deviceSelector.selectors[0].cel.expression: Invalid value: "isSemver('v1', true)": compilation failed: ERROR: <input>:1:9: found no matching overload for 'isSemver' applied to '(string, bool)'"#;
+        let old = rule(selector, "x");
+        assert!(crate::testing::create(&old)[0].starts_with(refused));
+        assert!(crate::testing::update(&rule(selector, "y"), &old).is_empty());
+        let two = rule(&format!(r#"{selector},{{"cel":{{"expression":"true"}}}}"#), "x");
+        let errors = crate::testing::update(&two, &old);
+        assert!(errors.len() == 1 && errors[0].starts_with(refused), "{errors:?}");
     }
 }
