@@ -1,9 +1,10 @@
 //! The rules for claims and their status.
 
 use super::validate::{
-    MOST_ITEMS, configuration, driver_name, duplicates, fully_qualified_name, label, pool_name, quoted,
-    raw_object, selectors, slice, tolerations,
+    MOST_ITEMS, compiling, configuration, driver_name, duplicates, fully_qualified_name, label, pool_name,
+    quoted, raw_object, selectors, slice, tolerations,
 };
+use crate::Rules;
 use crate::checks::{one_of, required, required_one_of, shown};
 use crate::conditions;
 use crate::core::node_selector;
@@ -72,8 +73,21 @@ impl<'a> Names<'a> {
 }
 
 /// The field errors of the spec of a claim.
-pub(super) fn validate(spec: ResourceClaimSpec<'_>, stage: Stage, path: &Path<'_>) -> List {
+pub(super) fn validate(
+    spec: ResourceClaimSpec<'_>,
+    stage: Stage,
+    rules: &Rules<'_>,
+    path: &Path<'_>,
+) -> List {
     let claim = spec.devices();
+    let selectors = claim.requests().iter().flat_map(|request| {
+        let alternatives = request.first_available().iter().map(|of| of.selectors());
+        alternatives.chain([request.selectors()])
+    });
+    compiling(selectors, rules, || validate_claim(claim, stage, path))
+}
+
+fn validate_claim(claim: DeviceClaim<'_>, stage: Stage, path: &Path<'_>) -> List {
     let names = Names::of(claim);
     let path = path.child("devices");
     let at = path.child("requests");

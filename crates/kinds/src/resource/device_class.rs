@@ -1,6 +1,6 @@
 //! `deviceclasses`.
 
-use super::validate::{MOST_ITEMS, configuration, selectors, slice, stage};
+use super::validate::{MOST_ITEMS, compiling, configuration, selectors, slice, stage};
 use super::versions;
 use crate::{Cell, Column, Deleted, Generation, Kind, Rules, Scope, Strategy, Version, columns};
 use object::Map;
@@ -33,7 +33,7 @@ struct DeviceClassStrategy;
 impl Strategy for DeviceClassStrategy {
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(DeviceClass::of(object).spec(), None));
+        errors.append(validate_spec(DeviceClass::of(object).spec(), None, rules));
         errors
     }
 
@@ -42,15 +42,17 @@ impl Strategy for DeviceClassStrategy {
         let mut errors = self.validate_create(new, rules);
         errors.append(rules.metadata_update(new, old));
         let (spec, before) = (DeviceClass::of(new).spec(), DeviceClass::of(old).spec());
-        errors.append(validate_spec(spec, Some(before)));
+        errors.append(validate_spec(spec, Some(before), rules));
         errors
     }
 }
 
-fn validate_spec(spec: DeviceClassSpec<'_>, old: Option<DeviceClassSpec<'_>>) -> List {
+fn validate_spec(spec: DeviceClassSpec<'_>, old: Option<DeviceClassSpec<'_>>, rules: &Rules<'_>) -> List {
     let path = Path::new("spec");
     let of_selectors = stage(spec.selectors(), old.map(|old| old.selectors()));
-    let mut errors = selectors(spec.selectors(), of_selectors, &path.child("selectors"));
+    let mut errors = compiling([spec.selectors()], rules, || {
+        selectors(spec.selectors(), of_selectors, &path.child("selectors"))
+    });
     let of_config = stage(spec.config(), old.map(|old| old.config()));
     let check = |config: DeviceClassConfiguration<'_>, path: &Path<'_>| {
         configuration(DeviceConfiguration::of(config.map()), of_config, path)

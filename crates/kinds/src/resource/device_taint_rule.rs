@@ -1,6 +1,6 @@
 //! `devicetaintrules`.
 
-use super::validate::{driver_name, label, pool_name, selectors, stage, taint};
+use super::validate::{compiling, driver_name, label, pool_name, selectors, stage, taint};
 use crate::defaults::{fill, update_or_insert_map};
 use crate::{
     About, Cell, Check, Column, Context, Deleted, Generation, Kind, Rules, Scope, Strategy, Version, columns,
@@ -53,9 +53,9 @@ impl Strategy for DeviceTaintRuleStrategy {
         set_time(new, context);
     }
 
-    fn validate_object(&self, object: &Map, old: Option<&Map>, _rules: &Rules<'_>) -> List {
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
         let old = old.map(|old| DeviceTaintRule::of(old).spec());
-        validate_spec(DeviceTaintRule::of(object).spec(), old)
+        validate_spec(DeviceTaintRule::of(object).spec(), old, rules)
     }
 }
 
@@ -69,7 +69,11 @@ type NameRule = fn(&str, &Path<'_>) -> List;
 
 /// Selectors and taints have the fields of those of the storage version of the other kinds, and are read as
 /// these.
-fn validate_spec(spec: DeviceTaintRuleSpec<'_>, old: Option<DeviceTaintRuleSpec<'_>>) -> List {
+fn validate_spec(
+    spec: DeviceTaintRuleSpec<'_>,
+    old: Option<DeviceTaintRuleSpec<'_>>,
+    rules: &Rules<'_>,
+) -> List {
     let path = Path::new("spec");
     let mut errors = List::new();
     if let Some(selector) = spec.device_selector() {
@@ -89,7 +93,8 @@ fn validate_spec(spec: DeviceTaintRuleSpec<'_>, old: Option<DeviceTaintRuleSpec<
         }
         let old = old.and_then(|old| old.device_selector()).map(of_devices);
         let new = of_devices(selector);
-        errors.append(selectors(new, stage(new, old), &path.child("selectors")));
+        let check = || selectors(new, stage(new, old), &path.child("selectors"));
+        errors.append(compiling([new], rules, check));
     }
     errors.append(taint(DeviceTaint::of(spec.taint().map()), &path.child("taint")));
     errors

@@ -71,7 +71,12 @@ impl Strategy for ResourceClaimStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(claim::validate(ResourceClaim::of(object).spec(), Stage::New, &Path::new("spec")));
+        errors.append(claim::validate(
+            ResourceClaim::of(object).spec(),
+            Stage::New,
+            rules,
+            &Path::new("spec"),
+        ));
         errors
     }
 
@@ -80,7 +85,12 @@ impl Strategy for ResourceClaimStrategy {
         let mut errors = self.validate_create(new, rules);
         errors.append(rules.metadata_update(new, old));
         errors.extend(claim::same_spec(new, old));
-        errors.append(claim::validate(ResourceClaim::of(new).spec(), Stage::Stored, &Path::new("spec")));
+        errors.append(claim::validate(
+            ResourceClaim::of(new).spec(),
+            Stage::Stored,
+            rules,
+            &Path::new("spec"),
+        ));
         errors
     }
 

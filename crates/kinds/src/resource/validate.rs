@@ -1,5 +1,6 @@
 //! The rules that several kinds of this group share.
 
+use crate::Rules;
 use crate::checks;
 use expressions::{Fault, Stage, device};
 use object::RawJson;
@@ -142,6 +143,25 @@ pub(super) fn stage<'a, T: Item<'a>>(new: Items<'a, T>, old: Option<Items<'a, T>
         true => Stage::Stored,
         false => Stage::New,
     }
+}
+
+/// The most bytes of the selectors of an object that are compiled at once: some milliseconds.
+const INLINE: usize = 32 << 10;
+
+/// Runs a validation that compiles selectors: beside other requests if they are long.
+pub(super) fn compiling<'a>(
+    selectors: impl IntoIterator<Item = Items<'a, DeviceSelector<'a>>>,
+    rules: &Rules<'_>,
+    validate: impl Fn() -> List,
+) -> List {
+    let selectors = selectors.into_iter().flat_map(Items::iter);
+    let bytes: usize = selectors.filter_map(|of| of.cel()).map(|cel| cel.expression().len()).sum();
+    if bytes <= INLINE {
+        return validate();
+    }
+    let mut errors = List::new();
+    rules.beside(&mut || errors = validate());
+    errors
 }
 
 /// The selectors of devices.
