@@ -118,6 +118,12 @@ pub trait TypeProvider: Send + Sync {
     fn has_fields(&self, name: &str) -> bool {
         matches!(self.find(name), Some(Type::Struct(_)))
     }
+    /// Whether evaluation knows the type of this name too, so that an expression can compare with it. The
+    /// types of objects are known to the checker alone.
+    fn is_value(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
     /// Makes a value of a type that expressions can write (`Name{field: value}`); `None` if this provider has
     /// no such type.
     fn construct<'a>(&self, name: &str, fields: Vec<(Arc<str>, Value<'a>)>) -> Option<Outcome<'a>> {

@@ -19,6 +19,7 @@ use crate::ast::{Ast, Expr, ExprId};
 use crate::cost::{CostEstimate, Sizes};
 use crate::value::Value;
 use crate::{Env, Issues, Type};
+pub(crate) use names::value_of_type;
 use std::sync::Arc;
 use substitution::Substitution;
 

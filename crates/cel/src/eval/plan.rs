@@ -10,9 +10,9 @@ mod fold;
 use super::node::{Base, Node, NodeId, OPTIONAL, Span, Tables};
 use super::{Program, run};
 use crate::ast::{Expr, ExprId, StructField};
-use crate::checker::{Checked, Reference};
+use crate::checker::{self, Checked, Reference};
 use crate::value::Value;
-use crate::{Env, Failure};
+use crate::{Env, Failure, Type};
 use attribute::{Chain, Start};
 pub(super) use call::no_such_overload;
 use std::sync::Arc;
@@ -140,11 +140,19 @@ impl Planner<'_> {
         if let (Expr::Ident(_) | Expr::Select { .. }, Some(Some(Reference::Ident(name, value)))) =
             (expr, checked.references.get(id.0 as usize))
         {
-            return Ok(self.name(name, value.as_ref()));
+            // cel-go takes every name whose type is `type(...)` for the name of a type, also one of a loop.
+            return match (value, checked.type_of(id)) {
+                (Some(value), _) => Ok(Planned::Constant(Ok(value.clone()))),
+                (None, Type::Type(_)) => match checker::value_of_type(self.env, name) {
+                    Some(value) => Ok(Planned::Constant(Ok(value))),
+                    None => Err(format!("reference to undefined type: {name}")),
+                },
+                (None, _) => Ok(self.name(name)),
+            };
         }
         match expr {
             Expr::Literal(value) => Ok(Planned::Constant(Ok(value.clone()))),
-            Expr::Ident(name) => Ok(self.name(name, None)),
+            Expr::Ident(name) => Ok(self.name(name)),
             Expr::Select { operand, field, test_only } => {
                 let operand = self.planned(*operand)?;
                 let mut chain = self.chain(operand);
@@ -169,11 +177,8 @@ impl Planner<'_> {
         }
     }
 
-    /// A name: of a loop, of a variable, of a type or another constant.
-    fn name(&mut self, name: &Arc<str>, value: Option<&Value<'static>>) -> Planned {
-        if let Some(value) = value {
-            return Planned::Constant(Ok(value.clone()));
-        }
+    /// A name: of a loop or of a variable.
+    fn name(&mut self, name: &Arc<str>) -> Planned {
         let name = name.strip_prefix('.').unwrap_or(name);
         let local = self.scopes.iter().rev().find(|(there, _)| &**there == name).map(|(_, local)| *local);
         let start = match (local, self.env.variable(name)) {

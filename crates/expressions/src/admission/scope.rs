@@ -3,10 +3,11 @@
 use super::Expression;
 use super::variables::{DeclaredVariables, TYPE_NAME, Variable};
 use crate::compiled::must_evaluate_to;
-use crate::{Compiled, Fault, Stage};
+use crate::{Compiled, Fault, Stage, stage};
 use cel::declared::{NamedObject, NamedTypes};
 use cel::library::authz;
-use cel::{Env, EnvBuilder, EnvSet, Type};
+use cel::types::RuntimeNames;
+use cel::{EnvBuilder, EnvSet, Type};
 use std::sync::{Arc, LazyLock};
 
 /// The slots of the variables in every environment of admission. Those of the authorizer are the last ones:
@@ -72,8 +73,8 @@ impl Scope {
     pub fn compile(&self, text: &str, purpose: Purpose, stage: Stage) -> Result<Compiled, Fault> {
         let envs = if purpose == Purpose::Message { &self.plain } else { &self.authorizing };
         let wanted = purpose.wanted();
-        Compiled::new(stage.env(envs), text, wanted, |found| {
-            format!("{} but got {}", must_evaluate_to(wanted), found.declared_name())
+        Compiled::new(stage.of(envs), text, wanted, |found| {
+            format!("{} but got {}", must_evaluate_to(wanted), RuntimeNames(found))
         })
     }
 
@@ -89,15 +90,6 @@ impl Scope {
             variables.declare(name, compiled.as_ref().ok().map(Compiled::result_type));
         }
         Variable { name: name.into(), compiled }
-    }
-}
-
-impl Stage {
-    fn env(self, envs: &EnvSet) -> &Env {
-        match self {
-            Self::New => &envs.new,
-            Self::Stored => &envs.stored,
-        }
     }
 }
 
@@ -122,7 +114,7 @@ fn with_variables(has_params: bool, variables: Option<&Arc<DeclaredVariables>>) 
 static REQUEST: LazyLock<EnvSet> = LazyLock::new(|| {
     let types: [Arc<NamedTypes>; 2] =
         [Arc::new(NamedTypes::new(namespace())), Arc::new(NamedTypes::new(request()))];
-    EnvSet::base(crate::rule::COMPATIBLE, true).extend(|env| {
+    stage::base().extend(|env| {
         let env = env
             .variable("object", Type::Dyn)
             .variable("oldObject", Type::Dyn)

@@ -4,10 +4,10 @@ use super::*;
 use crate::Stage;
 use cel::Value as CelValue;
 use object::Value;
-use schema::{Limits, Shape, json};
+use schema::{Shape, json};
 
 fn tree(text: &str) -> Value {
-    json::decode_shape(&Shape::Any, text.as_bytes(), &Limits::default()).unwrap().value
+    json::decode_shape(&Shape::Any, text.as_bytes(), &schema::Limits::default()).unwrap().value
 }
 
 fn fault(scope: &Scope, text: &str, purpose: Purpose) -> String {
