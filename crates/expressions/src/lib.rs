@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`admission`] | the expressions of policies and match conditions |
 //! | [`compiled`] | an expression outside of schemas |
+//! | [`configuration`] | the expressions of the files that configure authentication and authorization |
 //! | [`declared`] | the types and sizes that a schema declares for its values |
 //! | [`rule`] | compiles the rules of one node, and says what they may cost |
 //! | [`validator`] | the rules of a whole schema, and their evaluation on an object |
@@ -19,6 +20,7 @@
 
 pub mod admission;
 pub mod compiled;
+pub mod configuration;
 pub mod declared;
 pub mod field_path;
 mod message;
