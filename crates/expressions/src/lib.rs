@@ -11,6 +11,7 @@
 //! | [`compiled`] | an expression outside of schemas |
 //! | [`device`] | the selectors of devices |
 //! | [`stage`] | what new and stored expressions may use |
+//! | [`configuration`] | the expressions of the files that configure authentication and authorization |
 //! | [`declared`] | the types and sizes that a schema declares for its values |
 //! | [`rule`] | compiles the rules of one node, and says what they may cost |
 //! | [`validator`] | the rules of a whole schema, and their evaluation on an object |
@@ -22,6 +23,7 @@
 
 pub mod admission;
 pub mod compiled;
+pub mod configuration;
 pub mod declared;
 pub mod device;
 pub mod field_path;
