@@ -9,15 +9,18 @@
 //! | [`scope`] | what expressions may use, with its types; compiles them |
 //! | [`variables`] | the variables of a policy, and their evaluation |
 //! | [`evaluation`] | evaluates a batch of expressions within a budget |
+//! | [`type_check`] | what is wrong with expressions if objects have the types of a kind |
 
 pub mod evaluation;
 pub mod scope;
 #[cfg(test)]
 mod tests;
+pub mod type_check;
 pub mod variables;
 
 pub use evaluation::{Batch, Limits, Seen, Stopped};
 pub use scope::{Purpose, Scope};
+pub use type_check::TypeCheck;
 pub use variables::{Variable, Variables};
 
 use crate::{Compiled, Fault};

@@ -111,7 +111,7 @@ fn with_variables(has_params: bool, variables: Option<&Arc<DeclaredVariables>>) 
 }
 
 /// The environments of the objects and of the request.
-static REQUEST: LazyLock<EnvSet> = LazyLock::new(|| {
+pub(super) static REQUEST: LazyLock<EnvSet> = LazyLock::new(|| {
     let types: [Arc<NamedTypes>; 2] =
         [Arc::new(NamedTypes::new(namespace())), Arc::new(NamedTypes::new(request()))];
     stage::base().extend(|env| {
