@@ -50,6 +50,19 @@ impl Ast {
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
+
+    /// How many nodes there are from the root down to the deepest one.
+    pub(crate) fn depth(&self) -> usize {
+        let mut depths: Vec<usize> = Vec::with_capacity(self.nodes.len());
+        let mut operands = Vec::new();
+        for node in &self.nodes {
+            operands.clear();
+            node.expr.operands(&mut operands);
+            let below = operands.iter().filter_map(|id| depths.get(id.0 as usize)).max();
+            depths.push(below.map_or(1, |below| below + 1));
+        }
+        depths.get(self.root.0 as usize).copied().unwrap_or(1)
+    }
 }
 
 /// The kinds of nodes.
@@ -96,6 +109,23 @@ pub enum Expr {
     },
     /// A loop that a macro expanded to.
     Comprehension(Box<Comprehension>),
+}
+
+impl Expr {
+    /// Adds the nodes that a node is made of.
+    fn operands(&self, out: &mut Vec<ExprId>) {
+        match self {
+            Self::Literal(_) | Self::Ident(_) => {}
+            Self::Select { operand, .. } => out.push(*operand),
+            Self::Call { target, args, .. } => out.extend(target.iter().chain(args)),
+            Self::List { elements, .. } => out.extend(elements),
+            Self::Map(entries) => out.extend(entries.iter().flat_map(|entry| [entry.key, entry.value])),
+            Self::Struct { fields, .. } => out.extend(fields.iter().map(|field| field.value)),
+            Self::Comprehension(fold) => {
+                out.extend([fold.range, fold.init, fold.condition, fold.step, fold.result]);
+            }
+        }
+    }
 }
 
 /// An entry of a map.
