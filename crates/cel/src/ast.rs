@@ -68,6 +68,19 @@ impl Ast {
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
+
+    /// How many nodes there are from the root down to the deepest one.
+    pub(crate) fn depth(&self) -> usize {
+        let mut depths: Vec<usize> = Vec::with_capacity(self.nodes.len());
+        let mut operands = Vec::new();
+        for node in &self.nodes {
+            operands.clear();
+            node.expr.operands(&mut operands);
+            let below = operands.iter().filter_map(|id| depths.get(id.0 as usize)).max();
+            depths.push(below.map_or(1, |below| below + 1));
+        }
+        depths.get(self.root.0 as usize).copied().unwrap_or(1)
+    }
 }
 
 /// The kinds of nodes.
@@ -118,7 +131,7 @@ pub enum Expr {
 
 impl Expr {
     /// Adds the nodes that the value of this one is made of.
-    pub(crate) fn operands(&self, out: &mut Vec<ExprId>) {
+    fn operands(&self, out: &mut Vec<ExprId>) {
         match self {
             Self::Literal(_) | Self::Ident(_) => {}
             Self::Select { operand, .. } => out.push(*operand),
