@@ -8,7 +8,7 @@ use crate::compiled::{self, Compiled, Fault, must_evaluate_to};
 use cel::ast::{Ast, Expr};
 use cel::declared::{NamedObject, NamedTypes};
 use cel::value::Value;
-use cel::{Budget, Checked, Env, EnvSet, Outcome, Type};
+use cel::{Budget, Checked, Env, Outcome, Type};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -131,7 +131,7 @@ fn selection<'t>(tree: &'t Ast, expr: &'t Expr) -> Option<(&'t Expr, &'t str)> {
 }
 
 fn env(variable: &str, ty: Type, types: Vec<NamedObject>) -> Env {
-    let base = EnvSet::base(crate::rule::COMPATIBLE, true).stored;
+    let base = crate::stage::base().stored;
     base.extend().types(Arc::new(NamedTypes::new(types))).variable(variable, ty).build()
 }
 
