@@ -118,6 +118,11 @@ pub trait TypeProvider: Send + Sync {
     fn has_fields(&self, name: &str) -> bool {
         matches!(self.find(name), Some(Type::Struct(_)))
     }
+    /// Whether the type of this name is itself a value of expressions: `type(x) == Name`.
+    fn is_value(&self, name: &str) -> bool {
+        let _ = name;
+        true
+    }
     /// Makes a value of a type that expressions can write (`Name{field: value}`); `None` if this provider has
     /// no such type.
     fn construct<'a>(&self, name: &str, fields: Vec<(Arc<str>, Value<'a>)>) -> Option<Outcome<'a>> {

@@ -35,7 +35,12 @@ impl<'a> Checker<'a> {
         if name == OPTIONAL && self.env.settings().optional_syntax {
             return Some(Named::of_type(name, Type::opaque(name, Vec::new())));
         }
-        if let Some(ty) = self.env.find_type(name).or_else(|| messages::find(name)) {
+        let provided = self.env.providers().find_map(|types| Some((types, types.find(name)?)));
+        if let Some((types, ty)) = provided {
+            let named = Named::of_type(name, ty);
+            return Some(if types.is_value(name) { named } else { Named { value: None, ..named } });
+        }
+        if let Some(ty) = messages::find(name) {
             return Some(Named::of_type(name, ty));
         }
         (name == "google.protobuf.NullValue.NULL_VALUE").then(|| Named {

@@ -7,12 +7,13 @@ mod attribute;
 mod call;
 mod fold;
 
-use super::node::{Base, Node, NodeId, OPTIONAL, Span, Tables};
+use super::node::{Base, By, Node, NodeId, OPTIONAL, Span, Tables};
 use super::{Program, run};
 use crate::ast::{Expr, ExprId, StructField};
 use crate::checker::{Checked, Reference};
+use crate::mutation::is_object;
 use crate::value::Value;
-use crate::{Env, Failure};
+use crate::{Env, Failure, Type};
 use attribute::{Chain, Start};
 pub(super) use call::no_such_overload;
 use std::sync::Arc;
@@ -140,15 +141,23 @@ impl Planner<'_> {
         if let (Expr::Ident(_) | Expr::Select { .. }, Some(Some(Reference::Ident(name, value)))) =
             (expr, checked.references.get(id.0 as usize))
         {
+            if value.is_none() && matches!(checked.type_of(id), Type::Type(_)) {
+                let name = name.strip_prefix('.').unwrap_or(name);
+                return Err(format!("reference to undefined type: {name}"));
+            }
             return Ok(self.name(name, value.as_ref()));
         }
         match expr {
             Expr::Literal(value) => Ok(Planned::Constant(Ok(value.clone()))),
             Expr::Ident(name) => Ok(self.name(name, None)),
             Expr::Select { operand, field, test_only } => {
+                let is_object = matches!(checked.type_of(*operand), Type::Struct(name) if is_object(name));
                 let operand = self.planned(*operand)?;
                 let mut chain = self.chain(operand);
-                let by = self.name_of(field);
+                let by = match self.name_of(field) {
+                    By::Name(name) if is_object => By::Field(name),
+                    by => by,
+                };
                 chain.add(by, false, *test_only);
                 chain.has |= test_only;
                 Ok(Planned::Attribute(chain))

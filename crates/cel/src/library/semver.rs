@@ -3,7 +3,7 @@
 //! says so.
 
 use super::support::{bool, function, made, member, opaque, overload, str};
-use crate::value::{Opaque, Value};
+use crate::value::{Native, Opaque, Value};
 use crate::{Failure, Function, Outcome, Type};
 use object::semver::{Error, Version};
 use std::any::Any;
@@ -77,6 +77,10 @@ impl Opaque for Semver {
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {
         let other: &Self = other.as_any().downcast_ref()?;
         Some(self.0 == other.0)
+    }
+
+    fn native(&self) -> Option<Native> {
+        Some(Native::of("semver.Version", "Semver", &self.0))
     }
 
     fn as_any(&self) -> &dyn Any {
