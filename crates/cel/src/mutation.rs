@@ -8,8 +8,8 @@
 //!
 //! | place | what an `Object` is there |
 //! |---|---|
-//! | [`configuration`] | plain JSON; what is no JSON in Go is [`object::foreign::Foreign`] |
-//! | [`json`] | JSON, in which all numbers are floating point numbers; what is no JSON is an error |
+//! | [`Converter::configuration`] | plain JSON; what is no JSON in Go is [`object::foreign::Foreign`] |
+//! | [`Converter::json`] | JSON, in which all numbers are floating point numbers; what is no JSON is an error |
 //! | `Object{a: 1}.a` | a field of the plain JSON, as a value of expressions |
 //!
 //! Go's JSON has lists and maps of one level only: what an expression writes within them is no JSON. The
@@ -18,14 +18,14 @@
 
 mod foreign;
 mod native;
+mod refusal;
 mod room;
 mod select;
 mod type_names;
 mod types;
 
-pub use native::{configuration, json};
+pub use native::Converter;
 pub(crate) use select::{field, has_field, part};
-pub use type_names::check_type_names;
 pub(crate) use types::is_object;
 pub use types::{JSON_PATCH, MutationTypes, OBJECT, Operation, apply_configuration, json_patch};
 

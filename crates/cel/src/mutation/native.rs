@@ -1,7 +1,9 @@
 //! Values as JSON: as the reference has them in an apply configuration, and in an operation of a JSON patch.
 
 use super::foreign::failed;
+use super::refusal::{key_text, no_json, not_a_text};
 use super::room::{DEEPEST, MOST_BYTES, NoRoom, Room};
+use super::type_names;
 use super::types::is_object;
 use crate::Value;
 use crate::library::duration_text;
@@ -12,24 +14,62 @@ use object::{Key, Text};
 /// The largest whole number that JSON has exactly.
 const EXACT: u64 = (1 << 53) - 1;
 
-/// The apply configuration that a value is, as plain JSON; what is no JSON is [`Foreign`].
-pub fn configuration(value: &Value<'_>) -> Result<object::Value, String> {
-    let Value::Struct(made) = value else {
-        let found = value.type_of();
-        return Err(format!("unsupported return type from ApplyConfiguration expression: {}", found.name()));
-    };
-    let mut converter = Converter { room: Room::new(), purpose: Purpose::Configuration };
-    converter.object(made, 0).map_err(|fault| match fault {
-        Fault::Key(_) => "invalid return type: *dynamic.ObjectVal".to_owned(),
-        fault => fault.to_string(),
-    })
+/// Converts the value of one expression, or its parts one after the other. What they take together is bounded.
+#[derive(Debug)]
+pub struct Converter {
+    room: Room,
+    /// The room of the values whose types are checked.
+    checked: Room,
 }
 
-/// A value as the JSON of an operation of a JSON patch.
-pub fn json(value: &Value<'_>) -> Result<object::Value, String> {
-    let holder = if matches!(value, Value::Struct(_)) { "*structpb.Struct" } else { "*structpb.Value" };
-    let mut converter = Converter { room: Room::new(), purpose: Purpose::Patch { holder } };
-    converter.json(value, 0).map_err(|fault| fault.to_string())
+impl Converter {
+    /// Converts values that take no more than a request may have.
+    pub fn new() -> Self {
+        Self { room: Room::new(), checked: Room::new() }
+    }
+
+    /// The apply configuration that a value is, as plain JSON; what is no JSON is
+    /// [`object::foreign::Foreign`].
+    pub fn configuration(&mut self, value: &Value<'_>) -> Result<object::Value, String> {
+        let Value::Struct(made) = value else {
+            let found = value.type_of();
+            let found = found.name();
+            return Err(format!("unsupported return type from ApplyConfiguration expression: {found}"));
+        };
+        let mut conversion = Conversion { room: &mut self.room, purpose: Purpose::Configuration };
+        conversion.object(made, 0).map_err(|fault| match fault {
+            Fault::Key(_) => "invalid return type: *dynamic.ObjectVal".to_owned(),
+            fault => fault.to_string(),
+        })
+    }
+
+    /// A value as the JSON of an operation of a JSON patch.
+    pub fn json(&mut self, value: &Value<'_>) -> Result<object::Value, String> {
+        let holder = if matches!(value, Value::Struct(_)) { "*structpb.Struct" } else { "*structpb.Value" };
+        let mut conversion = Conversion { room: &mut self.room, purpose: Purpose::Patch { holder } };
+        conversion.json(value, 0).map_err(|fault| fault.to_string())
+    }
+
+    /// A text of an operation.
+    pub fn text(&mut self, text: &str) -> Result<String, String> {
+        match self.room.take(1 + text.len()) {
+            Ok(()) => Ok(text.to_owned()),
+            Err(NoRoom) => Err(Fault::TooLarge.to_string()),
+        }
+    }
+
+    /// Checks that every object in a field `f` of an object of the type `T` has the type `T.f`, also within
+    /// lists and maps. A value that is no object is not checked. The error is that of the reference, a line
+    /// for each object.
+    pub fn check_type_names(&mut self, value: &Value<'_>) -> Result<(), String> {
+        type_names::check(value, &mut self.checked)
+    }
+}
+
+impl Default for Converter {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// What a value is converted for.
@@ -67,12 +107,12 @@ impl std::fmt::Display for Fault {
     }
 }
 
-struct Converter {
-    room: Room,
+struct Conversion<'r> {
+    room: &'r mut Room,
     purpose: Purpose,
 }
 
-impl Converter {
+impl Conversion<'_> {
     /// An object: the reference's `ConvertToNative`.
     fn object(&mut self, made: &Struct<'_>, depth: usize) -> Converted {
         if depth > DEEPEST {
@@ -303,74 +343,5 @@ pub(super) fn text_of<'v>(key: &'v Value<'_>) -> Option<&'v str> {
         Value::String(text) => Some(text.as_str()),
         Value::Type(ty) => Some(ty.name()),
         _ => None,
-    }
-}
-
-/// The error of a key that is no text, in a map of an object.
-pub(super) fn not_a_text(key: &Value<'_>) -> String {
-    let name = key.go_name();
-    let shown = match key {
-        Value::Int(number) => quoted_rune(u32::try_from(*number).ok()),
-        Value::Uint(number) => quoted_rune(u32::try_from(*number).ok()),
-        Value::Null => quoted_rune(Some(0)),
-        Value::Bool(flag) => format!("%!q({name}={flag})"),
-        Value::Double(number) => format!("%!q({name}={})", crate::value::double(*number)),
-        other => Quoted(&other.to_string()).to_string(),
-    };
-    format!("map key {shown} is of type {name}, not string")
-}
-
-/// The character of a number in Go's quotes.
-fn quoted_rune(code: Option<u32>) -> String {
-    let letter = code.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
-    match letter {
-        '\'' => r"'\''".into(),
-        '"' => "'\"'".into(),
-        letter => {
-            let quoted = Quoted(letter.encode_utf8(&mut [0; 4])).to_string();
-            let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            format!("'{}'", inner.unwrap_or_default())
-        }
-    }
-}
-
-/// A key of a map as JSON has it; the error is the reference's.
-fn key_text(key: &Value<'_>) -> Result<String, String> {
-    let name = key.type_of();
-    let name = name.name();
-    Err(match key {
-        Value::String(text) => return Ok(text.as_str().to_owned()),
-        Value::Opaque(opaque) => match opaque.native() {
-            Some(native) => return Ok(native.text),
-            None => format!("type conversion error from '{name}' to 'string'"),
-        },
-        Value::Int(_) | Value::Uint(_) => format!("unsupported type conversion from '{name}' to string"),
-        Value::Bool(_) => "type conversion error from bool to 'string'".to_owned(),
-        Value::Double(_) => "type conversion error from Double to 'string'".to_owned(),
-        Value::Timestamp(_) => "type conversion error from 'Timestamp' to 'string'".to_owned(),
-        Value::Duration(_) => "type conversion error from 'Duration' to 'string'".to_owned(),
-        Value::Type(_) => "type conversion not supported for 'type'".to_owned(),
-        Value::List(_) | Value::Map(_) => format!("type conversion error from {name} to 'string'"),
-        _ => format!("type conversion error from '{name}' to 'string'"),
-    })
-}
-
-/// The error of a value that has no JSON.
-fn no_json(value: &Value<'_>) -> String {
-    match value {
-        Value::Type(_) => "type conversion not supported for 'type'".into(),
-        Value::Optional(_) => "optional.none() dereference".into(),
-        Value::Struct(_) => "cannot convert to native type: *structpb.Value".into(),
-        Value::Fields(fields) => {
-            format!("disallowed conversion from {} to \"\"", Quoted(fields.type_of().name()))
-        }
-        Value::Opaque(opaque) => {
-            let ty = opaque.type_of();
-            let name = opaque.native().map_or_else(|| ty.name().to_owned(), |native| native.name.to_owned());
-            format!("type conversion error from '{name}' to '*structpb.Value'")
-        }
-        other => {
-            format!("unsupported native conversion from {} to '*structpb.Value'", other.type_of().name())
-        }
     }
 }

@@ -3,7 +3,8 @@
 //! The reference turns an object into plain JSON for every field that is selected where the type is known, and
 //! has no fields of it elsewhere (`dyn(Object{a: 1}).a`, `Object{a: 1}.?a`).
 
-use super::native::{not_a_text, text_of};
+use super::native::text_of;
+use super::refusal::not_a_text;
 use super::types::{JSON_PATCH, is_object};
 use crate::value::{Entries, List, Map, Meter, Struct, Value};
 use crate::{Failure, Outcome};

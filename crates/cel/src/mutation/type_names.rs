@@ -6,14 +6,11 @@ use crate::value::{List, Map, Value};
 use object::field::{MOST_ERRORS, MOST_TEXT, more};
 use object::quote::Quoted;
 
-/// Checks that every object in a field `f` of an object of the type `T` has the type `T.f`, also within lists
-/// and maps. Values that are no object are not checked.
-///
-/// The error is that of the reference, a line for each object.
-pub fn check_type_names(value: &Value<'_>) -> Result<(), String> {
+/// Checks the types within an object; the error has a line for each that is wrong.
+pub(super) fn check(value: &Value<'_>, room: &mut Room) -> Result<(), String> {
     let Value::Struct(made) = value else { return Ok(()) };
-    let mut checker =
-        Checker { path: made.name.to_string(), faults: Vec::new(), left_out: 0, text: 0, room: Room::new() };
+    let path = made.name.to_string();
+    let mut checker = Checker { path, faults: Vec::new(), left_out: 0, text: 0, room };
     checker.check(value, 0);
     if checker.faults.is_empty() {
         return Ok(());
@@ -24,7 +21,7 @@ pub fn check_type_names(value: &Value<'_>) -> Result<(), String> {
     Err(checker.faults.join("\n"))
 }
 
-struct Checker {
+struct Checker<'r> {
     /// The type that an object at this place has.
     path: String,
     faults: Vec<String>,
@@ -32,10 +29,10 @@ struct Checker {
     left_out: usize,
     /// The length of the faults.
     text: usize,
-    room: Room,
+    room: &'r mut Room,
 }
 
-impl Checker {
+impl Checker<'_> {
     fn check(&mut self, value: &Value<'_>, depth: usize) {
         // What is too large or too deep is refused when it is converted.
         if depth > DEEPEST || self.room.take(1).is_err() {

@@ -220,7 +220,7 @@ fn is_list(value: &Value) -> bool {
 
 /// The tree of a type. The reference converts without a text in between, where a whole number is a number of
 /// any field.
-fn decode(ty: &Ref<Type>, api_version: &str, object: &Value) -> Result<Value, String> {
+pub(crate) fn decode(ty: &Ref<Type>, api_version: &str, object: &Value) -> Result<Value, String> {
     let decoded = match decode_text(ty, object) {
         Err(schema::Error::Type(mismatch)) if is_fraction(&mismatch) => decode_text(ty, &whole(object)),
         decoded => decoded,
