@@ -11,6 +11,7 @@ mod atomic;
 
 use crate::json_patch::{Outcome, run};
 use crate::managed::{check_configuration, check_object, decode, merge_configuration};
+use crate::node::Node;
 use crate::result::{UNKNOWN_CONVERSION, finish};
 use crate::{FieldValidation, json_patch};
 use object::Value;
@@ -105,7 +106,7 @@ fn patch(ty: &Ref<Type>, object: &Value, operations: Vec<Operation>) -> Result<V
     let limits = &Limits::REQUEST;
     let operations = operations.into_iter().map(json_patch::Operation::of).collect();
     let root = match run(ty, object, operations, limits) {
-        Outcome::Patched(root) => root,
+        Outcome::Patched(root) => with_version(ty, root),
         Outcome::FailedTest(_) => return Ok(object.clone()),
         Outcome::Failed(why) => return Err(Error::Failed(format!("JSON Patch: {why}"))),
     };
@@ -120,4 +121,20 @@ fn patch(ty: &Ref<Type>, object: &Value, operations: Vec<Operation>) -> Result<V
         other => Error::Internal(other.to_string()),
     })?;
     Ok(patched.value)
+}
+
+/// A document of a built-in type with its version, if an operation has removed it.
+fn with_version<'a>(ty: &'a Type, mut root: Node<'a>) -> Node<'a> {
+    if let (Some(kind), None, Some(doc)) = (&ty.kind, &ty.custom, root.open_doc()) {
+        let version = || Node::plain(kind.api_version().into());
+        let is_text = |node: &Node<'_>| !node.is_null() && node.to_value().as_str() != Some("");
+        match doc.get_mut("apiVersion") {
+            Some(node) if is_text(node) => {}
+            Some(node) => *node = version(),
+            None => {
+                doc.insert("apiVersion".into(), version());
+            }
+        }
+    }
+    root
 }

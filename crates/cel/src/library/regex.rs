@@ -4,7 +4,7 @@
 //! patterns. To find all matches can take a time that grows with the square of the text; an evaluation that
 //! asks for too much of it is interrupted, which in the reference the deadline of the request does.
 
-use super::support::{elements, function, int, string, text};
+use super::support::{function, int, string, text, texts};
 use crate::value::{Str, Value};
 use crate::{Failure, Function, Halt, Outcome, Overload, Run, Type};
 use pattern::Pattern;
@@ -49,5 +49,5 @@ fn find_all<'a>(pattern: &Pattern, args: &[Value<'a>]) -> Outcome<'a> {
             pattern.find_all(text, most).map(|found| found.into_iter().map(string).collect())
         }
     };
-    found.map(elements).ok_or(Failure::Halt(Halt::Interrupted))
+    found.map(texts).ok_or(Failure::Halt(Halt::Interrupted))
 }

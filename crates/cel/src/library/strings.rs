@@ -195,7 +195,7 @@ fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let piece = |range| Value::String(part(whole, range));
     let mut pieces = Vec::new();
     if most == 0 || (text.is_empty() && separator.is_empty()) {
-        return Ok(support::elements(pieces));
+        return Ok(support::texts(pieces));
     }
     let mut start = 0;
     if separator.is_empty() {
@@ -210,7 +210,7 @@ fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         }
     }
     pieces.push(piece(start..text.len()));
-    Ok(support::elements(pieces))
+    Ok(support::texts(pieces))
 }
 
 fn substring<'a>(args: &[Value<'a>]) -> Outcome<'a> {

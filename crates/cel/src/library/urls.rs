@@ -1,7 +1,7 @@
 //! Addresses of the web: `url`, `isURL`, `getScheme`, `getHost`, `getHostname`, `getPort`, `getEscapedPath`,
 //! `getQuery`. They are read and taken apart as Go's `net/url` does ([`object::url`]).
 
-use super::support::{elements, entries, function, made, member, opaque, overload, str, string};
+use super::support::{entries, function, made, member, opaque, overload, str, string, texts};
 use crate::value::{Native, Opaque, Value};
 use crate::{Failure, Function, Outcome, Type};
 use object::url::{self, Url};
@@ -104,5 +104,5 @@ fn query_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
             values.push(string(value));
         }
     }
-    Ok(entries(names.into_iter().map(|(name, values)| (string(name), elements(values)))))
+    Ok(entries(names.into_iter().map(|(name, values)| (string(name), texts(values)))))
 }

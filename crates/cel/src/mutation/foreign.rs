@@ -75,9 +75,11 @@ fn date(time: Timestamp) -> String {
     )
 }
 
-/// A list that an expression made: `[a b]`, and `[]ref.Val{"a", "b"}`.
+/// A list that an expression made: `[a b]`, and `[]ref.Val{"a", "b"}` or `[]string{"a", "b"}`.
 fn shown_list(list: &List<'_>) -> (String, String) {
-    let (mut text, mut source_text) = ("[".to_owned(), "[]ref.Val{".to_owned());
+    let of_texts = matches!(list, List::Texts(_));
+    let name = if of_texts { "[]string{" } else { "[]ref.Val{" };
+    let (mut text, mut source_text) = ("[".to_owned(), name.to_owned());
     for (place, element) in list.iter().flatten().enumerate() {
         if text.len().max(source_text.len()) > MOST_BYTES {
             break;

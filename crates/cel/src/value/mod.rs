@@ -110,6 +110,8 @@ pub enum List<'a> {
     Tree(&'a [object::Value], Option<&'a dyn Shape>),
     /// Elements that an expression made.
     Elements(Arc<Vec<Value<'a>>>),
+    /// Texts that a function made, which are a list of Go's own.
+    Texts(Arc<Vec<Value<'a>>>),
     /// Two lists, one after the other, and how long they are together.
     Concat(Arc<(List<'a>, List<'a>, usize)>),
     /// A list of a schema, to which another one was added.
@@ -238,7 +240,7 @@ impl fmt::Debug for List<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tree(items, _) => f.debug_list().entries(*items).finish(),
-            Self::Elements(elements) => fmt::Debug::fmt(elements, f),
+            Self::Elements(elements) | Self::Texts(elements) => fmt::Debug::fmt(elements, f),
             Self::Concat(parts) => f.debug_list().entry(&parts.0).entry(&parts.1).finish(),
             Self::Merged(merged) => fmt::Debug::fmt(merged, f),
         }

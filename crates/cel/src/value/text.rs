@@ -116,6 +116,7 @@ impl Value<'_> {
             Self::Duration(_) => "time.Duration",
             Self::Timestamp(_) => "time.Time",
             Self::List(List::Elements(_)) => "[]ref.Val",
+            Self::List(List::Texts(_)) => "[]string",
             Self::List(_) => "[]interface {}",
             Self::Map(Map::Entries(_)) => "map[ref.Val]ref.Val",
             Self::Struct(made) if *made.name == *JSON_PATCH => JSON_PATCH_IN_GO,

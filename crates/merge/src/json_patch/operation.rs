@@ -2,7 +2,7 @@
 //! when the operation runs.
 
 use crate::mutation;
-use crate::node::Node;
+use crate::node::{ANY, Node, ShapeRef};
 use object::quote::quote;
 use schema::json::{self, Entry};
 use schema::{Error, Limits};
@@ -46,14 +46,14 @@ pub(crate) fn read<'a>(text: &'a str, limits: &Limits) -> Result<Vec<Operation<'
 
 impl<'a> Operation<'a> {
     /// The operation that an expression made. As in the reference, its texts are in the quotes of Go, which
-    /// JSON does not read where characters cannot be printed.
+    /// JSON does not read where characters cannot be printed, and a null is the text `null`.
     pub(crate) fn of(made: mutation::Operation) -> Self {
         let quoted = |text: &str| Some(json::Node::Scalar(quote(text).into()));
         Self {
             op: quoted(&made.op),
             path: quoted(&made.path),
             from: if made.from.is_empty() { None } else { quoted(&made.from) },
-            value: made.value.map(|value| if value.is_null() { Node::Null } else { Node::plain(value) }),
+            value: made.value.map(|value| Node::Typed(ShapeRef(&ANY), value)),
         }
     }
 
