@@ -74,6 +74,7 @@ pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 pub use taint_nodes_by_condition::TaintNodesByCondition;
 
+use crate::policy::ValidatingAdmissionPolicy;
 use crate::webhook::{self, Breakers, MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
 use crate::{Plugin, Writer};
 use auth::Authorizer;
@@ -206,13 +207,14 @@ pub const PLUGINS: &[Row] = &[
     row::<DenyServiceExternalIPs>(false),
     row::<PodTopologyLabels>(true),
     row::<MutatingAdmissionWebhook>(true),
+    row::<ValidatingAdmissionPolicy>(true),
     row::<ValidatingAdmissionWebhook>(true),
     row::<ResourceQuota>(true),
     row::<AlwaysDeny>(false),
 ];
 
 /// Plugins that the reference has, and this server not yet: their names are known, and have no effect.
-pub const WITHOUT_EFFECT: &[&str] = &["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];
+pub const WITHOUT_EFFECT: &[&str] = &["MutatingAdmissionPolicy"];
 
 /// A plugin that is made of the parts of a server.
 pub trait Builtin: Plugin + Sized + 'static {

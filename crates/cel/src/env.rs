@@ -118,10 +118,11 @@ pub trait TypeProvider: Send + Sync {
     fn has_fields(&self, name: &str) -> bool {
         matches!(self.find(name), Some(Type::Struct(_)))
     }
-    /// Whether the type of this name is itself a value of expressions: `type(x) == Name`.
+    /// Whether evaluation knows the type of this name too, so that an expression can compare with it. The
+    /// types of objects are known to the checker alone.
     fn is_value(&self, name: &str) -> bool {
         let _ = name;
-        true
+        false
     }
     /// Makes a value of a type that expressions can write (`Name{field: value}`); `None` if this provider has
     /// no such type.

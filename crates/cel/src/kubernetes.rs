@@ -12,7 +12,7 @@
 //! | 30 | addresses and networks |
 //! | 31 | named formats; selectors of authorization checks with their feature gate |
 //! | 32 | macros with two variables |
-//! | 33 | semantic versions |
+//! | 33 | semantic versions (selectors of devices have release 0 of them in every release) |
 
 use crate::library::{
     authz, cidr, comprehensions, format, ip, jsonpatch, lists, optional, quantity, regex, semver, sets,
@@ -86,6 +86,20 @@ impl EnvSet {
         Self { new: add(self.new.extend()).build(), stored: add(self.stored.extend()).build() }
     }
 
+    /// Environments for selectors of devices. They have `cel.bind`, and release 0 of semantic versions where
+    /// expressions in general have none yet.
+    #[must_use]
+    pub fn with_device_libraries(&self) -> Self {
+        let builder = |env: &Env| {
+            let builder = env.extend().settings(|settings| settings.macros.bindings = true);
+            match env.function("semver") {
+                Some(_) => builder,
+                None => builder.functions(semver::functions(0)),
+            }
+        };
+        Self { new: builder(&self.new).build(), stored: builder(&self.stored).build() }
+    }
+
     /// Environments with the types of apply configurations and JSON patches ([`crate::mutation`]), which only
     /// the policies that change objects have.
     #[must_use]
@@ -131,7 +145,7 @@ fn base(release: Release, selectors: bool) -> Env {
         builder = builder.functions(comprehensions::functions());
     }
     if since(33) {
-        builder = builder.functions(semver::functions());
+        builder = builder.functions(semver::functions(1));
     }
     builder.build()
 }
@@ -146,6 +160,10 @@ impl TypeProvider for NetworkTypes {
 
     fn field(&self, _: &str, _: &str) -> Option<Type> {
         None
+    }
+
+    fn is_value(&self, name: &str) -> bool {
+        self.find(name).is_some()
     }
 }
 

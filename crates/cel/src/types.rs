@@ -188,28 +188,54 @@ impl Type {
     }
 }
 
-/// The type as errors of the checker show it: `list(map(string, dyn))`.
+/// The type as errors of the checker show it: `list(map(string, duration))`.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::List(element) => write!(f, "list({element})"),
-            Self::Map(entry) => write!(f, "map({}, {})", entry.0, entry.1),
-            Self::Wrapper(of) => write!(f, "wrapper({of})"),
-            Self::Type(Some(of)) => write!(f, "type({of})"),
-            Self::Null => f.write_str("null"),
-            Self::Any => f.write_str("any"),
-            Self::Duration => f.write_str("duration"),
-            Self::Timestamp => f.write_str("timestamp"),
-            Self::Error => f.write_str("!error!"),
-            Self::Var(number) => write!(f, "_var{number}"),
-            Self::Opaque(opaque) => {
-                f.write_str(&opaque.name)?;
-                for (place, param) in opaque.params.iter().enumerate() {
-                    write!(f, "{}{param}", if place == 0 { "(" } else { ", " })?;
-                }
-                f.write_str(if opaque.params.is_empty() { "" } else { ")" })
+        self.write(f, |ty| match ty {
+            Self::Null => "null",
+            Self::Any => "any",
+            Self::Duration => "duration",
+            Self::Timestamp => "timestamp",
+            Self::Error => "!error!",
+            other => other.name(),
+        })
+    }
+}
+
+/// A type as cel-go's `Type.String` shows it, which has the names of run time:
+/// `list(map(string, google.protobuf.Duration))`.
+#[derive(Clone, Copy, Debug)]
+pub struct RuntimeNames<'t>(pub &'t Type);
+
+impl fmt::Display for RuntimeNames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(f, Type::name)
+    }
+}
+
+impl Type {
+    /// Writes the type, with these names of types that have no parameters.
+    fn write(&self, f: &mut fmt::Formatter<'_>, name: fn(&Type) -> &str) -> fmt::Result {
+        let (outer, params) = match self {
+            Self::Var(number) => return write!(f, "_var{number}"),
+            Self::List(element) => ("list", std::slice::from_ref(&**element)),
+            Self::Map(entry) => {
+                f.write_str("map(")?;
+                entry.0.write(f, name)?;
+                f.write_str(", ")?;
+                entry.1.write(f, name)?;
+                return f.write_str(")");
             }
-            _ => f.write_str(self.name()),
+            Self::Wrapper(of) => ("wrapper", std::slice::from_ref(&**of)),
+            Self::Type(Some(of)) => ("type", std::slice::from_ref(&**of)),
+            Self::Opaque(opaque) if !opaque.params.is_empty() => (&*opaque.name, &*opaque.params),
+            other => return f.write_str(name(other)),
+        };
+        f.write_str(outer)?;
+        for (place, param) in params.iter().enumerate() {
+            f.write_str(if place == 0 { "(" } else { ", " })?;
+            param.write(f, name)?;
         }
+        f.write_str(")")
     }
 }

@@ -1,7 +1,8 @@
 //! An expression outside of schemas: of a policy, a match condition or a configuration file.
 
+use cel::types::RuntimeNames;
 use cel::value::Value;
-use cel::{Budget, Env, Outcome, Program, Type};
+use cel::{Budget, Checked, Env, Outcome, Program, Type};
 use std::fmt;
 
 /// An expression that was compiled, with the type of its value.
@@ -29,16 +30,20 @@ impl Compiled {
         wanted: &[Type],
         mismatch: impl FnOnce(&Type) -> String,
     ) -> Result<Self, Fault> {
-        let checked =
-            env.compile(text).map_err(|issues| Fault::Invalid(format!("compilation failed: {issues}")))?;
-        let result_type = checked.result_type().clone();
-        if !wanted.iter().any(|wanted| *wanted == result_type || *wanted == Type::Any) {
-            return Err(Fault::Invalid(mismatch(&result_type)));
+        let checked = check(env, text)?;
+        let result_type = checked.result_type();
+        if !wanted.iter().any(|wanted| wanted == result_type || *wanted == Type::Any) {
+            return Err(Fault::Invalid(mismatch(result_type)));
         }
-        let program = env.program(&checked);
+        Self::of(env, &checked)
+    }
+
+    /// Plans an expression that was checked.
+    pub(crate) fn of(env: &Env, checked: &Checked) -> Result<Self, Fault> {
+        let program = env.program(checked);
         let program =
             program.map_err(|why| Fault::Internal(format!("program instantiation failed: {why}")))?;
-        Ok(Self { program, result_type })
+        Ok(Self { program, result_type: checked.result_type().clone() })
     }
 
     /// The type of the value.
@@ -69,12 +74,17 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// Parses an expression and finds its types.
+pub(crate) fn check(env: &Env, text: &str) -> Result<Checked, Fault> {
+    env.compile(text).map_err(|issues| Fault::Invalid(format!("compilation failed: {issues}")))
+}
+
 /// `must evaluate to bool`, or to one of several types.
 pub fn must_evaluate_to(wanted: &[Type]) -> String {
     match wanted {
-        [one] => format!("must evaluate to {one}"),
+        [one] => format!("must evaluate to {}", RuntimeNames(one)),
         several => {
-            let shown: Vec<String> = several.iter().map(Type::to_string).collect();
+            let shown: Vec<String> = several.iter().map(|ty| RuntimeNames(ty).to_string()).collect();
             format!("must evaluate to one of [{}]", shown.join(" "))
         }
     }

@@ -2,27 +2,17 @@
 
 use crate::declared::{self, Declaration};
 use crate::field_path::{self, Arrays};
+use crate::stage::{self, Stage};
 use cel::declared::{Declared, DeclaredSizes, DeclaredTypes, MAX_REQUEST_BYTES};
-use cel::{Checked, Env, EnvSet, Program, Release, Type};
+use cel::{Checked, Env, EnvSet, Program, Type};
 use schema::structural::{Expression, Node};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The oldest release that reads what this server writes.
-const COMPATIBLE: Release = Release(32);
 /// The name of the value of the node.
 pub const SELF: &str = "self";
 /// The name of the value before a change.
 pub const OLD_SELF: &str = "oldSelf";
-
-/// What an expression may use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
-    /// What the release before can read too: for expressions that are written.
-    New,
-    /// Everything: for expressions that are stored.
-    Stored,
-}
 
 /// The types of a node, and the environments of its rules.
 pub struct RuleScope<'n> {
@@ -62,10 +52,10 @@ impl<'n> RuleScope<'n> {
 
     /// The scope of the rules of a node whose declaration is known.
     pub fn with(node: &'n Node, declared: Arc<Declared>) -> Self {
-        let types = Arc::new(DeclaredTypes::new(&type_name(), declared.clone()));
+        let types = Arc::new(DeclaredTypes::new(&type_name("selfType"), declared.clone()));
         let ty = types.root();
         let set = |old: Type| {
-            EnvSet::base(COMPATIBLE, true).extend(|env| {
+            stage::base().extend(|env| {
                 env.types(types.clone()).variable(SELF, ty.clone()).variable(OLD_SELF, old.clone())
             })
         };
@@ -89,7 +79,7 @@ impl<'n> RuleScope<'n> {
             Some(true) => &self.optional,
             Some(false) | None => &self.plain,
         };
-        let env = envs.of(rule_stage);
+        let env = rule_stage.of(envs);
         let checked = match checked(env, &expression.rule, &Type::Bool, "") {
             Ok(checked) => checked,
             Err(fault) => {
@@ -107,7 +97,7 @@ impl<'n> RuleScope<'n> {
         }
         compiled.checked = Some(checked);
         if !expression.message_expression.is_empty() {
-            let env = envs.of(message_stage);
+            let env = message_stage.of(envs);
             let message = self.message(env, &expression.message_expression);
             match message {
                 Ok((program, checked)) => {
@@ -159,20 +149,6 @@ impl<'n> RuleScope<'n> {
     }
 }
 
-/// Environments by what an expression may use.
-trait Staged {
-    fn of(&self, stage: Stage) -> &Env;
-}
-
-impl Staged for EnvSet {
-    fn of(&self, stage: Stage) -> &Env {
-        match stage {
-            Stage::New => &self.new,
-            Stage::Stored => &self.stored,
-        }
-    }
-}
-
 /// The expression with its types, if its value has the right one.
 fn checked(env: &Env, text: &str, wanted: &Type, what: &str) -> Result<Checked, RuleFault> {
     let checked =
@@ -185,9 +161,9 @@ fn checked(env: &Env, text: &str, wanted: &Type, what: &str) -> Result<Checked, 
     Ok(checked)
 }
 
-/// A name for the type of `self`: another one each time, as in the reference, so that no expression depends
-/// on it.
-fn type_name() -> String {
+/// A name for a declared type: another one each time, as in the reference, so that no expression depends on
+/// it.
+pub(crate) fn type_name(prefix: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    format!("selfType{}", now.map_or(0, |now| now.subsec_nanos()))
+    format!("{prefix}{}", now.map_or(0, |now| now.subsec_nanos()))
 }

@@ -3,7 +3,8 @@
 use crate::declared::{self, Declaration};
 use crate::message;
 use crate::ratchet::Correlation;
-use crate::rule::{RuleFault, RuleScope, Stage};
+use crate::rule::{RuleFault, RuleScope};
+use crate::stage::Stage;
 use cel::declared::Declared;
 use cel::escape::escape;
 use cel::{Budget, Failure, Halt, Program, Value as CelValue};

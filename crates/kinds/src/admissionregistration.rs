@@ -12,6 +12,7 @@ use schema::views::admissionregistration::v1::{ValidatingAdmissionPolicy, Valida
 use schema::views::meta::v1::LabelSelector;
 use std::fmt::Write;
 
+mod compilation;
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;
 mod mutating_webhook_configuration;

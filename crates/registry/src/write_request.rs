@@ -2,12 +2,14 @@
 
 use crate::convert::map;
 use crate::delete_unreadable::OPTION;
-use crate::{DeleteOptions, Target, WriteOptions};
-use admission::{Attributes, Operation, Request, Warnings};
+use crate::error::status;
+use crate::{DamagedObjects, DeleteOptions, Target, WriteOptions};
+use admission::{Attributes, Operation, Pick, Request, Warnings};
+use cache::{Filter, Freshness, Query};
 use kinds::{ResourceType, SubresourceBody};
 use merge::FieldValidation;
 use object::{Map, Value};
-use schema::{GroupVersionKind, Status};
+use schema::{GroupVersionKind, Status, json};
 use std::sync::Arc;
 use tasks::BoxFuture;
 use tokio::time::Instant;
@@ -121,6 +123,40 @@ impl Request for WriteRequest<'_> {
         let resources = served.iter().flat_map(|served| &served.resources);
         let of_kind = resources.filter(|served| served.kind == *kind);
         of_kind.map(|served| served.resource_type.clone()).collect()
+    }
+
+    fn parameters<'a>(
+        &'a self,
+        resource: &'a ResourceType,
+        namespace: &'a str,
+        pick: Pick<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+        Box::pin(async move {
+            let ResourceType { group, version, resource, .. } = resource;
+            let found = self.target.catalog.find(group, version, resource);
+            let served = found.ok_or_else(Status::unknown_resource)?;
+            let Some(stored) = &served.stored else { return Ok(Vec::new()) };
+            let entries = match pick {
+                Pick::Name(name) => {
+                    let found = stored.resource.get(namespace, name, Freshness::Any).await;
+                    Vec::from_iter(found.map_err(status)?)
+                }
+                Pick::Labels(selector) => {
+                    let within =
+                        if namespace.is_empty() { Filter::all() } else { Filter::namespace(namespace) };
+                    let filter = within.labels(selector.clone());
+                    let found = stored.resource.list(Query::new(Freshness::Any, filter)).await;
+                    let found = found.map_err(status)?;
+                    DamagedObjects::of_cache(served, &found.damaged).refuse(served)?;
+                    found.collect()
+                }
+            };
+            let mut objects = served.read(&entries).await?;
+            for object in &mut objects {
+                json::make_plain(&served.ty, object);
+            }
+            Ok(objects)
+        })
     }
 
     fn to_version<'a>(

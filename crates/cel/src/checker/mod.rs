@@ -1,8 +1,9 @@
 //! Finds the types of expressions, as cel-go does: the same types, the same overloads of calls, the same
 //! faults with the same words at the same places. The checker goes on after a fault.
 //!
-//! What is bounded here: the parts of a type ([`crate::types::MAX_PARTS`]), and the steps over parts of types
-//! by the number of nodes. Past either of them an expression is refused, which cel-go would not end to check.
+//! What is bounded here: the depth of the tree ([`DEEPEST`]), the parts of a type
+//! ([`crate::types::MAX_PARTS`]), and the steps over parts of types by the number of nodes. Past any of them an
+//! expression is refused.
 
 mod calls;
 mod faults;
@@ -19,8 +20,13 @@ use crate::ast::{Ast, Expr, ExprId};
 use crate::cost::{CostEstimate, Sizes};
 use crate::value::Value;
 use crate::{Env, Issues, Type};
+pub(crate) use names::value_of_type;
 use std::sync::Arc;
 use substitution::Substitution;
+
+/// How many nodes an expression may be nested deep, macros included. Checker, estimate, planner and evaluator
+/// recurse over the tree, and workers of the server have stacks of 2 MB.
+const DEEPEST: usize = 400;
 
 /// The steps over parts of types that every expression has.
 const STEPS: usize = 100_000;
@@ -51,6 +57,11 @@ pub(crate) enum Reference {
 
 /// Finds the types of an expression.
 pub(crate) fn check(env: &Env, mut ast: Ast) -> Result<Checked, Issues> {
+    if ast.depth() > DEEPEST {
+        let mut issues = Issues::new(ast.source);
+        issues.report_at(-1, -1, format!("expression is nested deeper than {DEEPEST} levels"));
+        return Err(issues);
+    }
     let mut checker = Checker::new(env, &ast);
     checker.check(ast.root());
     let Checker { mut types, references, rewrites, mut substitution, mut issues, .. } = checker;

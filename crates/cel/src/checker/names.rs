@@ -2,10 +2,10 @@
 
 use super::Checker;
 use super::messages;
-use crate::Function;
 use crate::ast::{Expr, ExprId};
 use crate::types::{OPTIONAL, Type};
 use crate::value::Value;
+use crate::{Env, Function};
 use std::sync::Arc;
 
 /// What a name refers to.
@@ -29,19 +29,10 @@ impl<'a> Checker<'a> {
         if let Some((_, variable)) = self.env.variable(name) {
             return Some(Named { name: variable.name.clone(), ty: variable.ty.clone(), value: None });
         }
-        if let Some(ty) = standard(name) {
-            return Some(Named::of_type(name, ty));
-        }
-        if name == OPTIONAL && self.env.settings().optional_syntax {
-            return Some(Named::of_type(name, Type::opaque(name, Vec::new())));
-        }
-        let provided = self.env.providers().find_map(|types| Some((types, types.find(name)?)));
-        if let Some((types, ty)) = provided {
-            let named = Named::of_type(name, ty);
-            return Some(if types.is_value(name) { named } else { Named { value: None, ..named } });
-        }
-        if let Some(ty) = messages::find(name) {
-            return Some(Named::of_type(name, ty));
+        let own = standard(self.env, name).or_else(|| self.env.find_type(name));
+        if let Some(ty) = own.or_else(|| messages::find(name)) {
+            let ty = Type::Type(Some(Arc::new(ty)));
+            return Some(Named { name: name.into(), ty, value: value_of_type(self.env, name) });
         }
         (name == "google.protobuf.NullValue.NULL_VALUE").then(|| Named {
             name: name.into(),
@@ -89,18 +80,17 @@ impl<'a> Checker<'a> {
     }
 }
 
-impl Named {
-    /// The name of a type. Its value is the type if evaluation finds it by this name: the wrappers and the
-    /// types of JSON have no value of their own.
-    fn of_type(name: &str, ty: Type) -> Self {
-        let is_value = !matches!(ty, Type::Wrapper(_) | Type::Dyn | Type::Any) && ty.name() == name;
-        let value = is_value.then(|| Value::Type(ty.clone()));
-        Self { name: name.into(), ty: Type::Type(Some(Arc::new(ty))), value }
-    }
+/// The type that evaluation knows by this name. It knows fewer types than the checker: neither those that
+/// schemas declare, nor wrappers, nor the messages of JSON.
+pub(crate) fn value_of_type(env: &Env, name: &str) -> Option<Value<'static>> {
+    let of_library = || env.providers().find(|types| types.is_value(name))?.find(name);
+    let of_message = || messages::find(name).filter(|ty| matches!(ty, Type::Struct(_)));
+    let ty = standard(env, name).or_else(of_library).or_else(of_message)?;
+    Some(Value::Type(ty))
 }
 
 /// The types that have names in the language itself.
-fn standard(name: &str) -> Option<Type> {
+fn standard(env: &Env, name: &str) -> Option<Type> {
     Some(match name {
         "bool" => Type::Bool,
         "bytes" => Type::Bytes,
@@ -114,6 +104,7 @@ fn standard(name: &str) -> Option<Type> {
         "google.protobuf.Timestamp" => Type::Timestamp,
         "type" => Type::Type(None),
         "uint" => Type::Uint,
+        OPTIONAL if env.settings().optional_syntax => Type::opaque(OPTIONAL, Vec::new()),
         _ => return None,
     })
 }

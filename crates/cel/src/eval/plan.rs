@@ -9,8 +9,8 @@ mod fold;
 
 use super::node::{Base, By, Node, NodeId, OPTIONAL, Span, Tables};
 use super::{Program, run};
-use crate::ast::{Expr, ExprId, StructField};
-use crate::checker::{Checked, Reference};
+use crate::ast::{Expr, ExprId, MapEntry, StructField};
+use crate::checker::{self, Checked, Reference};
 use crate::mutation::is_object;
 use crate::value::Value;
 use crate::{Env, Failure, Type};
@@ -18,14 +18,8 @@ use attribute::{Chain, Start};
 pub(super) use call::no_such_overload;
 use std::sync::Arc;
 
-/// How deep expressions may be nested, macros included.
-pub(super) const DEEPEST: usize = 1_600;
-
 /// Plans an expression; the error is cel-go's text.
 pub(crate) fn plan(env: &Env, checked: &Checked) -> Result<Program, String> {
-    if depth(checked) > DEEPEST {
-        return Err(format!("expression is nested deeper than {DEEPEST} levels"));
-    }
     let mut planner = Planner { env, checked, tables: Tables::default(), scopes: Vec::new() };
     let root = planner.node(checked.ast.root())?;
     let Tables {
@@ -47,35 +41,6 @@ pub(crate) fn plan(env: &Env, checked: &Checked) -> Result<Program, String> {
         messages: planner.tables.messages.into(),
         folds: planner.tables.folds.into(),
     })
-}
-
-/// How deep an expression is nested. Operands come before the nodes that they belong to.
-fn depth(checked: &Checked) -> usize {
-    let mut depths: Vec<usize> = vec![1; checked.ast.len()];
-    let mut operands = Vec::new();
-    for place in 0..checked.ast.len() {
-        operands.clear();
-        children(checked.ast.expr(ExprId(place as u32)), &mut operands);
-        let deepest = operands.iter().filter_map(|id| depths.get(id.0 as usize)).max().copied().unwrap_or(0);
-        if let Some(depth) = depths.get_mut(place) {
-            *depth = deepest + 1;
-        }
-    }
-    depths.get(checked.ast.root().0 as usize).copied().unwrap_or(1)
-}
-
-fn children(expr: &Expr, out: &mut Vec<ExprId>) {
-    match expr {
-        Expr::Literal(_) | Expr::Ident(_) => {}
-        Expr::Select { operand, .. } => out.push(*operand),
-        Expr::Call { target, args, .. } => out.extend(target.iter().chain(args)),
-        Expr::List { elements, .. } => out.extend(elements),
-        Expr::Map(entries) => out.extend(entries.iter().flat_map(|entry| [entry.key, entry.value])),
-        Expr::Struct { fields, .. } => out.extend(fields.iter().map(|field| field.value)),
-        Expr::Comprehension(fold) => {
-            out.extend([fold.range, fold.init, fold.condition, fold.step, fold.result]);
-        }
-    }
 }
 
 /// A node that may still become part of the one around it.
@@ -135,54 +100,59 @@ impl Planner<'_> {
         Span { start, len }
     }
 
+    /// Plans a node. The planner recurses here: what does not recurse itself is in functions of its own, so
+    /// that a level takes little of the stack.
     fn planned(&mut self, id: ExprId) -> Result<Planned, String> {
         let checked = self.checked;
-        let expr = checked.ast.expr(id);
-        if let (Expr::Ident(_) | Expr::Select { .. }, Some(Some(Reference::Ident(name, value)))) =
-            (expr, checked.references.get(id.0 as usize))
-        {
-            if value.is_none() && matches!(checked.type_of(id), Type::Type(_)) {
-                let name = name.strip_prefix('.').unwrap_or(name);
-                return Err(format!("reference to undefined type: {name}"));
-            }
-            return Ok(self.name(name, value.as_ref()));
-        }
-        match expr {
+        match checked.ast.expr(id) {
             Expr::Literal(value) => Ok(Planned::Constant(Ok(value.clone()))),
-            Expr::Ident(name) => Ok(self.name(name, None)),
-            Expr::Select { operand, field, test_only } => {
-                let is_object = matches!(checked.type_of(*operand), Type::Struct(name) if is_object(name));
-                let operand = self.planned(*operand)?;
-                let mut chain = self.chain(operand);
-                let by = match self.name_of(field) {
-                    By::Name(name) if is_object => By::Field(name),
-                    by => by,
-                };
-                chain.add(by, false, *test_only);
-                chain.has |= test_only;
-                Ok(Planned::Attribute(chain))
-            }
+            Expr::Ident(name) => self.ident(id, name),
+            Expr::Select { operand, field, test_only } => match checked.references.get(id.0 as usize) {
+                Some(Some(Reference::Ident(name, _))) => self.ident(id, name),
+                _ => {
+                    let planned = self.planned(*operand)?;
+                    Ok(self.select(*operand, planned, field, *test_only))
+                }
+            },
             Expr::Call { function, target, args } => self.call(id, function, *target, args),
             Expr::List { elements, optional } => self.list(elements, optional),
-            Expr::Map(entries) => {
-                let mut parts = Vec::with_capacity(entries.len() * 2);
-                let mut optional = Vec::new();
-                for entry in entries {
-                    parts.extend([self.planned(entry.key)?, self.planned(entry.value)?]);
-                    optional.extend([false, entry.optional]);
-                }
-                Ok(self.made(parts, &optional, Node::Map))
-            }
-            Expr::Struct { name, fields } => self.message(name, fields).map(Planned::Node),
-            Expr::Comprehension(fold) => self.fold(fold).map(Planned::Node),
+            Expr::Map(entries) => self.map(entries),
+            Expr::Struct { name, fields } => self.message(name, fields),
+            Expr::Comprehension(fold) => self.fold(fold),
         }
     }
 
-    /// A name: of a loop, of a variable, of a type or another constant.
-    fn name(&mut self, name: &Arc<str>, value: Option<&Value<'static>>) -> Planned {
-        if let Some(value) = value {
-            return Planned::Constant(Ok(value.clone()));
+    /// A name: of a loop, of a variable, of a type or of another constant.
+    fn ident(&mut self, id: ExprId, name: &Arc<str>) -> Result<Planned, String> {
+        let checked = self.checked;
+        let Some(Some(Reference::Ident(name, value))) = checked.references.get(id.0 as usize) else {
+            return Ok(self.name(name));
+        };
+        // cel-go takes every name whose type is `type(...)` for the name of a type, also one of a loop.
+        match (value, checked.type_of(id)) {
+            (Some(value), _) => Ok(Planned::Constant(Ok(value.clone()))),
+            (None, Type::Type(_)) => match checker::value_of_type(self.env, name) {
+                Some(value) => Ok(Planned::Constant(Ok(value))),
+                None => Err(format!("reference to undefined type: {name}")),
+            },
+            (None, _) => Ok(self.name(name)),
         }
+    }
+
+    fn select(&mut self, operand: ExprId, planned: Planned, field: &str, test_only: bool) -> Planned {
+        let mut chain = self.chain(planned);
+        let is_object = matches!(self.checked.type_of(operand), Type::Struct(name) if is_object(name));
+        let by = match self.name_of(field) {
+            By::Name(name) if is_object => By::Field(name),
+            by => by,
+        };
+        chain.add(by, false, test_only);
+        chain.has |= test_only;
+        Planned::Attribute(chain)
+    }
+
+    /// A name: of a loop or of a variable.
+    fn name(&mut self, name: &Arc<str>) -> Planned {
         let name = name.strip_prefix('.').unwrap_or(name);
         let local = self.scopes.iter().rev().find(|(there, _)| &**there == name).map(|(_, local)| *local);
         let start = match (local, self.env.variable(name)) {
@@ -215,6 +185,16 @@ impl Planner<'_> {
         Ok(self.made(parts, &flags, Node::List))
     }
 
+    fn map(&mut self, entries: &[MapEntry]) -> Result<Planned, String> {
+        let mut parts = Vec::with_capacity(entries.len() * 2);
+        for entry in entries {
+            parts.push(self.planned(entry.key)?);
+            parts.push(self.planned(entry.value)?);
+        }
+        let optional: Vec<_> = entries.iter().flat_map(|entry| [false, entry.optional]).collect();
+        Ok(self.made(parts, &optional, Node::Map))
+    }
+
     /// A list or a map; of constants it is a constant itself.
     fn made(&mut self, parts: Vec<Planned>, optional: &[bool], node: fn(Span) -> Node) -> Planned {
         let constant = parts.iter().all(|part| matches!(part, Planned::Constant(_)));
@@ -238,7 +218,7 @@ impl Planner<'_> {
         Planned::Node(self.push(node(span)))
     }
 
-    fn message(&mut self, name: &Arc<str>, fields: &[StructField]) -> Result<NodeId, String> {
+    fn message(&mut self, name: &Arc<str>, fields: &[StructField]) -> Result<Planned, String> {
         let name: Arc<str> = name.strip_prefix('.').map_or_else(|| name.clone(), Arc::from);
         let types = self.env.providers().find(|types| types.find(&name).is_some()).cloned();
         if types.is_none() && !name.starts_with(run::PACKAGE) {
@@ -252,6 +232,6 @@ impl Planner<'_> {
         let values = self.span(values);
         let fields = fields.iter().map(|field| field.name.clone()).collect();
         self.tables.messages.push(super::node::Message { name, fields, values, types });
-        Ok(self.push(Node::Struct((self.tables.messages.len() - 1) as u32)))
+        Ok(Planned::Node(self.push(Node::Struct((self.tables.messages.len() - 1) as u32))))
     }
 }

@@ -1,6 +1,6 @@
 //! Semantic versions: `semver`, `isSemver`, `major`, `minor`, `patch`, `isGreaterThan`, `isLessThan`,
-//! `compareTo`. Release 1 of the library reads texts that are not quite versions too, where a second argument
-//! says so.
+//! `compareTo`. Since release 1 of the library, `semver` and `isSemver` have a second argument, which says
+//! whether they read texts that are not quite versions, such as `v1.0`.
 
 use super::support::{bool, function, made, member, opaque, overload, str};
 use crate::value::{Native, Opaque, Value};
@@ -15,27 +15,11 @@ fn ty() -> Type {
     Type::object("kubernetes.Semver")
 }
 
-/// The functions of release 1 of the library.
-pub(crate) fn functions() -> Vec<Function> {
-    vec![
-        function(
-            "semver",
-            [
-                overload("string_to_semver", [Type::String], ty(), read),
-                overload("string_bool_to_semver", [Type::String, Type::Bool], ty(), read),
-            ],
-        ),
-        function(
-            "isSemver",
-            [
-                overload("is_semver_string", [Type::String], Type::Bool, |args| {
-                    Ok(Value::Bool(parse(args)?.is_ok()))
-                }),
-                overload("is_semver_string_bool", [Type::String, Type::Bool], Type::Bool, |args| {
-                    Ok(Value::Bool(parse(args)?.is_ok()))
-                }),
-            ],
-        ),
+/// The functions of a release of the library: 0 or 1.
+pub(crate) fn functions(release: u32) -> Vec<Function> {
+    let mut functions = vec![
+        function("semver", [overload("string_to_semver", [Type::String], ty(), read)]),
+        function("isSemver", [overload("is_semver_string", [Type::String], Type::Bool, is_version)]),
         function(
             "isGreaterThan",
             [member("semver_is_greater_than", [ty(), ty()], Type::Bool, |args| {
@@ -57,7 +41,15 @@ pub(crate) fn functions() -> Vec<Function> {
         function("major", [member("semver_major", [ty()], Type::Int, |args| number(of(args, 0)?.major))]),
         function("minor", [member("semver_minor", [ty()], Type::Int, |args| number(of(args, 0)?.minor))]),
         function("patch", [member("semver_patch", [ty()], Type::Int, |args| number(of(args, 0)?.patch))]),
-    ]
+    ];
+    if release >= 1 {
+        let params = || [Type::String, Type::Bool];
+        functions.extend([
+            function("semver", [overload("string_bool_to_semver", params(), ty(), read)]),
+            function("isSemver", [overload("is_semver_string_bool", params(), Type::Bool, is_version)]),
+        ]);
+    }
+    functions
 }
 
 /// A version.
@@ -106,6 +98,10 @@ fn parse(args: &[Value<'_>]) -> Result<Result<Version, Error>, Failure> {
     let text = str(args, 0)?;
     let normalize = args.len() > 1 && bool(args, 1)?;
     Ok(if normalize { Version::parse_normalized(text) } else { Version::parse(text) })
+}
+
+fn is_version<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    Ok(Value::Bool(parse(args)?.is_ok()))
 }
 
 fn read<'a>(args: &[Value<'a>]) -> Outcome<'a> {

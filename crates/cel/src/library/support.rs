@@ -67,7 +67,7 @@ pub(crate) fn string<'a>(text: impl Into<Arc<str>>) -> Value<'a> {
 }
 
 /// A list of texts that a function made.
-pub(crate) fn texts<'a>(texts: Vec<Value<'a>>) -> Value<'a> {
+pub(crate) fn texts<'a>(texts: Vec<Str<'a>>) -> Value<'a> {
     Value::List(List::Texts(Arc::new(texts)))
 }
 

@@ -48,10 +48,6 @@ impl TypeProvider for MutationTypes {
         }
     }
 
-    fn is_value(&self, _: &str) -> bool {
-        false
-    }
-
     fn construct<'a>(&self, name: &str, fields: Vec<(Arc<str>, Value<'a>)>) -> Option<Outcome<'a>> {
         if name == JSON_PATCH {
             return Some(operation(fields));

@@ -1,9 +1,11 @@
 //! `mutatingadmissionpolicies`.
 
+use super::compilation::Texts;
 use super::{PARAM_KIND, RegistrationStrategy, default_policy, param_kind, policy};
 use crate::cells::count;
 use crate::checks;
 use crate::{About, Cell, Column, Kind, Version, columns};
+use expressions::admission::Scope;
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -29,8 +31,8 @@ pub(crate) const KIND: Kind = Kind {
     ..super::PLAIN
 };
 
-/// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether an
-/// expression compiles is not checked.
+/// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether the
+/// expressions of mutations compile is not checked.
 fn validate(object: &Map, old: Option<&Map>) -> List {
     let spec = MutatingAdmissionPolicy::of(object).spec();
     let before = old.map(|old| MutatingAdmissionPolicy::of(old).spec().map());
@@ -38,7 +40,9 @@ fn validate(object: &Map, old: Option<&Map>) -> List {
     let mut errors = policy::mutating_head(spec.map(), before, &path);
     // The variables of both kinds of policies have the same fields.
     let variables = ValidatingAdmissionPolicySpec::of(spec.map()).variables();
-    errors.append(policy::variables(variables, &path.child("variables")));
+    let scope = Scope::of_policy(spec.param_kind().is_some());
+    // Variables are compared with validations, of which a mutating policy has none: all of them are new.
+    errors.append(policy::variables(variables, &scope, &Texts::default(), &path.child("variables")));
     let mutations = path.child("mutations");
     if spec.mutations().is_empty() {
         errors.push(Error::required(&mutations, "mutations must contain at least one item"));
@@ -100,6 +104,23 @@ mod tests {
                 r#"spec.mutations[1].patchType: Unsupported value: "X": supported values: "ApplyConfiguration", "JSONPatch""#,
                 "spec.mutations[2].applyConfiguration.expression: Required value",
                 "spec.reinvocationPolicy: Required value",
+            ]
+        );
+    }
+
+    #[test]
+    fn variables_and_match_conditions_are_compiled() {
+        let errors = create(
+            r#"{"apiVersion":"admissionregistration.k8s.io/v1alpha1","kind":"MutatingAdmissionPolicy","spec":{
+            "matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["x"],"apiVersions":["v1"],"resources":["nones"]}]},
+            "reinvocationPolicy":"Never","matchConditions":[{"name":"a","expression":"variables.x"}],"variables":[{"name":"x","expression":"variables.x"}],
+            "mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[]"}}]}}"#,
+        );
+        assert_eq!(
+            errors,
+            [
+                "spec.matchConditions[0].expression: Invalid value: \"variables.x\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'variables' (in container '')\n | variables.x\n | ^",
+                "spec.variables[0].expression: Invalid value: \"variables.x\": compilation failed: ERROR: <input>:1:10: undefined field 'x'\n | variables.x\n | .........^",
             ]
         );
     }

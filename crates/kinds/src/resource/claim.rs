@@ -1,13 +1,15 @@
 //! The rules for claims and their status.
 
 use super::validate::{
-    MOST_ITEMS, Parameters, configuration, driver_name, duplicates, fully_qualified_name, label, pool_name,
+    MOST_ITEMS, compiling, configuration, driver_name, duplicates, fully_qualified_name, label, pool_name,
     quoted, raw_object, selectors, slice, tolerations,
 };
+use crate::Rules;
 use crate::checks::{one_of, required, required_one_of, shown};
 use crate::conditions;
 use crate::core::node_selector;
 use crate::label_selector::Values;
+use expressions::Stage;
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{address, dns1123_subdomain, invalid};
@@ -71,18 +73,32 @@ impl<'a> Names<'a> {
 }
 
 /// The field errors of the spec of a claim.
-pub(super) fn validate(spec: ResourceClaimSpec<'_>, parameters: Parameters, path: &Path<'_>) -> List {
+pub(super) fn validate(
+    spec: ResourceClaimSpec<'_>,
+    stage: Stage,
+    rules: &Rules<'_>,
+    path: &Path<'_>,
+) -> List {
     let claim = spec.devices();
+    let selectors = claim.requests().iter().flat_map(|request| {
+        let alternatives = request.first_available().iter().map(|of| of.selectors());
+        alternatives.chain([request.selectors()])
+    });
+    compiling(selectors, rules, || validate_claim(claim, stage, path))
+}
+
+fn validate_claim(claim: DeviceClaim<'_>, stage: Stage, path: &Path<'_>) -> List {
     let names = Names::of(claim);
     let path = path.child("devices");
     let at = path.child("requests");
-    let mut errors = slice(claim.requests(), Some(MOST_REQUESTS), request, &at);
+    let check = |of: DeviceRequest<'_>, path: &Path<'_>| request(of, stage, path);
+    let mut errors = slice(claim.requests(), Some(MOST_REQUESTS), check, &at);
     errors.append(duplicates(claim.requests().iter().map(|of| of.name()), Some("name"), quoted, &at));
     let check = |of: DeviceConstraint<'_>, path: &Path<'_>| constraint(of, &names, path);
     errors.append(slice(claim.constraints(), Some(MOST_ITEMS), check, &path.child("constraints")));
     let check = |config: DeviceClaimConfiguration<'_>, path: &Path<'_>| {
         let mut errors = names.references(config.requests(), &path.child("requests"));
-        errors.append(configuration(DeviceConfiguration::of(config.map()), parameters, path));
+        errors.append(configuration(DeviceConfiguration::of(config.map()), stage, path));
         errors
     };
     errors.append(slice(claim.config(), Some(MOST_ITEMS), check, &path.child("config")));
@@ -98,18 +114,19 @@ fn is_exact(request: DeviceRequest<'_>) -> bool {
     EXACT.iter().filter_map(value).any(|value| value.as_str() != Some("") && value.as_i64() != Some(0))
 }
 
-fn request(request: DeviceRequest<'_>, path: &Path<'_>) -> List {
+fn request(request: DeviceRequest<'_>, stage: Stage, path: &Path<'_>) -> List {
     let mut errors = label(request.name(), &path.child("name"));
     let alternatives = request.first_available();
     if !alternatives.is_empty() {
         let at = path.child("firstAvailable");
-        errors.append(slice(alternatives, Some(MOST_ALTERNATIVES), alternative, &at));
+        let check = |of: DeviceSubRequest<'_>, path: &Path<'_>| alternative(of, stage, path);
+        errors.append(slice(alternatives, Some(MOST_ALTERNATIVES), check, &at));
         errors.append(duplicates(alternatives.iter().map(|of| of.name()), Some("name"), quoted, &at));
     }
     let is_exact = is_exact(request);
     if is_exact {
         // A plain request and an alternative have the same fields.
-        errors.append(wanted(DeviceSubRequest::of(request.map()), &path.child("exactly")));
+        errors.append(wanted(DeviceSubRequest::of(request.map()), stage, &path.child("exactly")));
     }
     match (is_exact, alternatives.is_empty()) {
         (false, true) => {
@@ -124,19 +141,19 @@ fn request(request: DeviceRequest<'_>, path: &Path<'_>) -> List {
     errors
 }
 
-fn alternative(of: DeviceSubRequest<'_>, path: &Path<'_>) -> List {
+fn alternative(of: DeviceSubRequest<'_>, stage: Stage, path: &Path<'_>) -> List {
     let mut errors = label(of.name(), &path.child("name"));
-    errors.append(wanted(of, path));
+    errors.append(wanted(of, stage, path));
     errors
 }
 
-fn wanted(of: DeviceSubRequest<'_>, path: &Path<'_>) -> List {
+fn wanted(of: DeviceSubRequest<'_>, stage: Stage, path: &Path<'_>) -> List {
     let at = path.child("deviceClassName");
     let mut errors = match of.device_class_name() {
         "" => Error::required(&at, "").into(),
         name => invalid(&at, name, dns1123_subdomain(name)),
     };
-    errors.append(selectors(of.selectors(), &path.child("selectors")));
+    errors.append(selectors(of.selectors(), stage, &path.child("selectors")));
     let (count, at) = (of.count(), path.child("count"));
     match of.allocation_mode() {
         "All" if count != 0 => {
@@ -237,7 +254,7 @@ fn devices(status: ResourceClaimStatus<'_>, path: &Path<'_>) -> List {
         }
         errors.append(conditions::validate(of.conditions(), &at));
         if of.data().is_some() {
-            errors.extend(raw_object(of.data(), Parameters::New, &path.child("data")));
+            errors.extend(raw_object(of.data(), Stage::New, &path.child("data")));
         }
         if let Some(data) = of.network_data() {
             errors.append(network(data, &path.child("networkData")));
@@ -280,7 +297,7 @@ fn allocation(of: AllocationResult<'_>, names: &Names<'_>, path: &Path<'_>) -> L
         let mut errors: List =
             required_one_of(config.source(), &sources, &path.child("source")).into_iter().collect();
         errors.append(names.references(config.requests(), &path.child("requests")));
-        errors.append(configuration(DeviceConfiguration::of(config.map()), Parameters::New, path));
+        errors.append(configuration(DeviceConfiguration::of(config.map()), Stage::New, path));
         errors
     };
     errors.append(slice(of.devices().config(), Some(2 * MOST_ITEMS), check, &at.child("config")));

@@ -1,6 +1,6 @@
 //! `devicetaintrules`.
 
-use super::validate::{driver_name, label, pool_name, selectors, taint};
+use super::validate::{compiling, driver_name, label, pool_name, selectors, stage, taint};
 use crate::defaults::{fill, update_or_insert_map};
 use crate::{
     About, Cell, Check, Column, Context, Deleted, Generation, Kind, Rules, Scope, Strategy, Version, columns,
@@ -8,9 +8,9 @@ use crate::{
 use object::Map;
 use object::field::{List, Path};
 use object::name::{dns1123_subdomain, invalid};
-use schema::view::View;
-use schema::views::resource::v1alpha3::{DeviceTaintRule, DeviceTaintRuleSpec};
-use schema::views::resource::v1beta1::{DeviceClassSpec, DeviceTaint};
+use schema::view::{Items, View};
+use schema::views::resource::v1alpha3::{DeviceTaintRule, DeviceTaintRuleSpec, DeviceTaintSelector};
+use schema::views::resource::v1beta1::{DeviceClassSpec, DeviceSelector, DeviceTaint};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -53,8 +53,9 @@ impl Strategy for DeviceTaintRuleStrategy {
         set_time(new, context);
     }
 
-    fn validate_object(&self, object: &Map, _old: Option<&Map>, _rules: &Rules<'_>) -> List {
-        validate_spec(DeviceTaintRule::of(object).spec())
+    fn validate_object(&self, object: &Map, old: Option<&Map>, rules: &Rules<'_>) -> List {
+        let old = old.map(|old| DeviceTaintRule::of(old).spec());
+        validate_spec(DeviceTaintRule::of(object).spec(), old, rules)
     }
 }
 
@@ -68,7 +69,11 @@ type NameRule = fn(&str, &Path<'_>) -> List;
 
 /// Selectors and taints have the fields of those of the storage version of the other kinds, and are read as
 /// these.
-fn validate_spec(spec: DeviceTaintRuleSpec<'_>) -> List {
+fn validate_spec(
+    spec: DeviceTaintRuleSpec<'_>,
+    old: Option<DeviceTaintRuleSpec<'_>>,
+    rules: &Rules<'_>,
+) -> List {
     let path = Path::new("spec");
     let mut errors = List::new();
     if let Some(selector) = spec.device_selector() {
@@ -86,11 +91,17 @@ fn validate_spec(spec: DeviceTaintRuleSpec<'_>) -> List {
                 errors.append(check(name, &path.child(key)));
             }
         }
-        let of_devices = DeviceClassSpec::of(selector.map()).selectors();
-        errors.append(selectors(of_devices, &path.child("selectors")));
+        let old = old.and_then(|old| old.device_selector()).map(of_devices);
+        let new = of_devices(selector);
+        let check = || selectors(new, stage(new, old), &path.child("selectors"));
+        errors.append(compiling([new], rules, check));
     }
     errors.append(taint(DeviceTaint::of(spec.taint().map()), &path.child("taint")));
     errors
+}
+
+fn of_devices(selector: DeviceTaintSelector<'_>) -> Items<'_, DeviceSelector<'_>> {
+    DeviceClassSpec::of(selector.map()).selectors()
 }
 
 #[cfg(test)]
@@ -108,5 +119,22 @@ mod tests {
                 r#"spec.taint.effect: Unsupported value: "X": supported values: "NoExecute", "NoSchedule""#,
             ]
         );
+    }
+
+    #[test]
+    fn selectors_that_did_not_change_may_use_what_stored_ones_may() {
+        let rule = |selectors: &str, value: &str| {
+            format!(
+                r#"{{"apiVersion":"resource.k8s.io/v1alpha3","kind":"DeviceTaintRule","spec":{{"deviceSelector":{{"selectors":[{selectors}]}},"taint":{{"key":"a","value":"{value}","effect":"NoSchedule"}}}}}}"#
+            )
+        };
+        let selector = r#"{"cel":{"expression":"isSemver('v1', true)"}}"#;
+        let refused = r#"spec.deviceSelector.selectors[0].cel.expression: Invalid value: "isSemver('v1', true)": compilation failed: ERROR: <input>:1:9: found no matching overload for 'isSemver' applied to '(string, bool)'"#;
+        let old = rule(selector, "x");
+        assert!(crate::testing::create(&old)[0].starts_with(refused));
+        assert!(crate::testing::update(&rule(selector, "y"), &old).is_empty());
+        let two = rule(&format!(r#"{selector},{{"cel":{{"expression":"true"}}}}"#), "x");
+        let errors = crate::testing::update(&two, &old);
+        assert!(errors.len() == 1 && errors[0].starts_with(refused), "{errors:?}");
     }
 }

@@ -1,13 +1,13 @@
 //! `resourceclaims`.
 
 use super::claim::{self, Deletion, Names};
-use super::validate::Parameters;
 use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
 use crate::Resets;
 use crate::defaults::{each, update_map};
 use crate::{
     About, Cell, Column, Context, Deleted, Kind, Rules, Strategy, Subresource, Version, columns, metadata,
 };
+use expressions::Stage;
 use object::field::{List, Path};
 use object::{Map, Value};
 use schema::view::View;
@@ -71,7 +71,12 @@ impl Strategy for ResourceClaimStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(claim::validate(ResourceClaim::of(object).spec(), Parameters::New, &Path::new("spec")));
+        errors.append(claim::validate(
+            ResourceClaim::of(object).spec(),
+            Stage::New,
+            rules,
+            &Path::new("spec"),
+        ));
         errors
     }
 
@@ -80,7 +85,12 @@ impl Strategy for ResourceClaimStrategy {
         let mut errors = self.validate_create(new, rules);
         errors.append(rules.metadata_update(new, old));
         errors.extend(claim::same_spec(new, old));
-        errors.append(claim::validate(ResourceClaim::of(new).spec(), Parameters::Stored, &Path::new("spec")));
+        errors.append(claim::validate(
+            ResourceClaim::of(new).spec(),
+            Stage::Stored,
+            rules,
+            &Path::new("spec"),
+        ));
         errors
     }
 

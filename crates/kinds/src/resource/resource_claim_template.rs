@@ -1,11 +1,11 @@
 //! `resourceclaimtemplates`.
 
 use super::claim;
-use super::validate::Parameters;
 use super::{conversion, default_claim, drop_from_claim, has_admin_access, versions};
 use crate::defaults::update_map;
 use crate::object_meta;
 use crate::{Cell, Column, Context, Deleted, Kind, Rules, Strategy, Version, columns};
+use expressions::Stage;
 use object::field::{List, Path};
 use object::{Map, Value};
 use schema::view::View;
@@ -45,7 +45,7 @@ impl Strategy for ResourceClaimTemplateStrategy {
 
     fn validate_create(&self, object: &Map, rules: &Rules<'_>) -> List {
         let mut errors = rules.metadata(object);
-        errors.append(validate_spec(object, Parameters::New));
+        errors.append(validate_spec(object, Stage::New, rules));
         errors
     }
 
@@ -54,12 +54,12 @@ impl Strategy for ResourceClaimTemplateStrategy {
         let mut errors = self.validate_create(new, rules);
         errors.append(rules.metadata_update(new, old));
         errors.extend(claim::same_spec(new, old));
-        errors.append(validate_spec(new, Parameters::Stored));
+        errors.append(validate_spec(new, Stage::Stored, rules));
         errors
     }
 }
 
-fn validate_spec(object: &Map, parameters: Parameters) -> List {
+fn validate_spec(object: &Map, stage: Stage, rules: &Rules<'_>) -> List {
     let spec = ResourceClaimTemplate::of(object).spec();
     let path = Path::new("spec");
     let at = path.child("metadata");
@@ -67,7 +67,7 @@ fn validate_spec(object: &Map, parameters: Parameters) -> List {
     let mut errors = object_meta::annotations(Some(metadata), &at.child("annotations"));
     errors.append(object_meta::labels(Some(metadata), &at.child("labels")));
     errors.append(object_meta::only_labels_and_annotations(metadata, &at));
-    errors.append(claim::validate(spec.spec(), parameters, &path.child("spec")));
+    errors.append(claim::validate(spec.spec(), stage, rules, &path.child("spec")));
     errors
 }
 

@@ -1,7 +1,8 @@
-//! The rules that several kinds of this group share. Whether an expression of a selector compiles is not
-//! checked.
+//! The rules that several kinds of this group share.
 
+use crate::Rules;
 use crate::checks;
+use expressions::{Fault, Stage, device};
 use object::RawJson;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{
@@ -14,7 +15,6 @@ use std::collections::HashSet;
 
 const LONGEST_DRIVER: usize = 63;
 const LONGEST_ID: usize = 32;
-const LONGEST_EXPRESSION: usize = 10 << 10;
 /// The most bytes of the parameters of a driver.
 pub(super) const LONGEST_PARAMETERS: usize = 10 << 10;
 /// The most selectors, and the most configurations.
@@ -137,49 +137,75 @@ fn identifier(id: &str, path: &Path<'_>) -> List {
     errors
 }
 
-/// The selectors of devices.
-pub(super) fn selectors(selectors: Items<'_, DeviceSelector<'_>>, path: &Path<'_>) -> List {
-    slice(selectors, Some(MOST_ITEMS), selector, path)
-}
-
-fn selector(selector: DeviceSelector<'_>, path: &Path<'_>) -> List {
-    let path = path.child("cel");
-    match selector.cel() {
-        None => Error::required(&path, "").into(),
-        Some(cel) if cel.expression().len() > LONGEST_EXPRESSION => {
-            Error::too_long(&path.child("expression"), Some(LONGEST_EXPRESSION)).into()
-        }
-        Some(_) => List::new(),
+/// Items are stored ones if none of them changed, not even its place.
+pub(super) fn stage<'a, T: Item<'a>>(new: Items<'a, T>, old: Option<Items<'a, T>>) -> Stage {
+    match old.is_some_and(|old| old.values() == new.values()) {
+        true => Stage::Stored,
+        false => Stage::New,
     }
 }
 
-/// Whether parameters may be longer than new ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parameters {
-    New,
-    Stored,
+/// The most bytes of the selectors of an object that are compiled at once: some milliseconds.
+const INLINE: usize = 32 << 10;
+
+/// Runs a validation that compiles selectors: beside other requests if they are long.
+pub(super) fn compiling<'a>(
+    selectors: impl IntoIterator<Item = Items<'a, DeviceSelector<'a>>>,
+    rules: &Rules<'_>,
+    validate: impl Fn() -> List,
+) -> List {
+    let selectors = selectors.into_iter().flat_map(Items::iter);
+    let bytes: usize = selectors.filter_map(|of| of.cel()).map(|cel| cel.expression().len()).sum();
+    if bytes <= INLINE {
+        return validate();
+    }
+    let mut errors = List::new();
+    rules.beside(&mut || errors = validate());
+    errors
 }
 
-/// The configuration of devices for a driver.
-pub(super) fn configuration(
-    configuration: DeviceConfiguration<'_>,
-    parameters: Parameters,
-    path: &Path<'_>,
-) -> List {
+/// The selectors of devices.
+pub(super) fn selectors(selectors: Items<'_, DeviceSelector<'_>>, stage: Stage, path: &Path<'_>) -> List {
+    let check = |selector: DeviceSelector<'_>, path: &Path<'_>| {
+        let path = path.child("cel");
+        match selector.cel() {
+            None => Some(Error::required(&path, "")),
+            Some(cel) => expression(cel.expression(), stage, &path.child("expression")),
+        }
+        .into_iter()
+        .collect()
+    };
+    slice(selectors, Some(MOST_ITEMS), check, path)
+}
+
+fn expression(text: &str, stage: Stage, path: &Path<'_>) -> Option<Error> {
+    if text.len() > device::MOST_BYTES {
+        return Some(Error::too_long(path, Some(device::MOST_BYTES)));
+    }
+    match device::max_cost(text, stage) {
+        Ok(..=device::MOST_COST) => None,
+        Ok(_) => Some(Error::forbidden(path, "too complex, exceeds cost limit")),
+        Err(Fault::Invalid(detail)) => Some(Error::invalid(path, text, detail)),
+        Err(Fault::Internal(detail)) => Some(Error::internal(path, detail)),
+    }
+}
+
+/// The configuration of devices for a driver. One that is stored may have longer parameters.
+pub(super) fn configuration(configuration: DeviceConfiguration<'_>, stage: Stage, path: &Path<'_>) -> List {
     let path = path.child("opaque");
     let Some(opaque) = configuration.opaque() else { return Error::required(&path, "").into() };
     let mut errors = driver_name(opaque.driver(), &path.child("driver"));
-    errors.extend(raw_object(opaque.parameters(), parameters, &path.child("parameters")));
+    errors.extend(raw_object(opaque.parameters(), stage, &path.child("parameters")));
     errors
 }
 
 /// A JSON object.
-pub(super) fn raw_object(raw: Option<&RawJson>, parameters: Parameters, path: &Path<'_>) -> Option<Error> {
+pub(super) fn raw_object(raw: Option<&RawJson>, stage: Stage, path: &Path<'_>) -> Option<Error> {
     let text = raw.map_or("null", RawJson::as_str);
     if text == "null" {
         return Some(Error::required(path, ""));
     }
-    if parameters == Parameters::New && text.len() > LONGEST_PARAMETERS {
+    if stage == Stage::New && text.len() > LONGEST_PARAMETERS {
         return Some(Error::too_long(path, Some(LONGEST_PARAMETERS)));
     }
     (!text.starts_with('{'))

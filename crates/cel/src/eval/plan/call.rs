@@ -20,12 +20,16 @@ impl Planner<'_> {
         target: Option<ExprId>,
         args: &[ExprId],
     ) -> Result<Planned, String> {
-        let checked = self.checked;
         let mut planned = Vec::with_capacity(args.len() + 1);
         for arg in target.iter().chain(args) {
             planned.push(self.planned(*arg)?);
         }
-        let overload = match checked.references.get(id.0 as usize) {
+        self.call_of(id, function, planned)
+    }
+
+    /// A call whose operands are planned.
+    fn call_of(&mut self, id: ExprId, function: &Arc<str>, planned: Vec<Planned>) -> Result<Planned, String> {
+        let overload = match self.checked.references.get(id.0 as usize) {
             Some(Some(Reference::Call(ids))) => match ids.as_slice() {
                 [only] => Some(*only),
                 _ => None,

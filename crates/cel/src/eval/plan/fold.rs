@@ -1,11 +1,11 @@
 //! Loops.
 
-use super::Planner;
+use super::{Planned, Planner};
 use crate::ast::Comprehension;
 use crate::eval::node::{Base, Fold, LOCALS, Node, NodeId, Op};
 
 impl Planner<'_> {
-    pub(super) fn fold(&mut self, fold: &Comprehension) -> Result<NodeId, String> {
+    pub(super) fn fold(&mut self, fold: &Comprehension) -> Result<Planned, String> {
         let range = self.node(fold.range)?;
         // No two loops share locals: the first value of an accumulator is evaluated when it is first asked
         // for, which can be within another loop.
@@ -13,11 +13,7 @@ impl Planner<'_> {
         self.tables.locals += LOCALS;
         let init = self.node(fold.init)?;
         let outside = self.scopes.len();
-        // The accumulator is found first, and the variable before the second one.
-        let names = [fold.var2.clone(), Some(fold.var.clone()), Some(fold.accu.clone())];
-        for (name, local) in names.into_iter().zip([accumulator + 2, accumulator + 1, accumulator]) {
-            self.scopes.extend(name.map(|name| (name, local)));
-        }
+        self.add_names(fold, accumulator);
         let condition = self.node(fold.condition)?;
         let step = self.node(fold.step)?;
         self.grow(step, accumulator);
@@ -28,7 +24,15 @@ impl Planner<'_> {
         self.scopes.truncate(outside);
         let two_variables = fold.var2.is_some();
         self.tables.folds.push(Fold { range, accumulator, two_variables, init, condition, step, result });
-        Ok(self.push(Node::Fold((self.tables.folds.len() - 1) as u32)))
+        Ok(Planned::Node(self.push(Node::Fold((self.tables.folds.len() - 1) as u32))))
+    }
+
+    /// Adds the names of a loop: its accumulator is found first, and the variable before the second one.
+    fn add_names(&mut self, fold: &Comprehension, accumulator: u32) {
+        let names = [fold.var2.as_ref(), Some(&fold.var), Some(&fold.accu)];
+        for (name, local) in names.into_iter().zip([accumulator + 2, accumulator + 1, accumulator]) {
+            self.scopes.extend(name.map(|name| (name.clone(), local)));
+        }
     }
 
     /// Makes of the addition to an accumulator, where its sum is the next accumulator, one that does not
