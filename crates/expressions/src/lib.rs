@@ -15,6 +15,7 @@
 //! | [`declared`] | the types and sizes that a schema declares for its values |
 //! | [`rule`] | compiles the rules of one node, and says what they may cost |
 //! | [`validator`] | the rules of a whole schema, and their evaluation on an object |
+//! | [`patches`] | the mutations of policies, and what their values do to an object |
 //! | [`field_path`] | the paths by which rules and selectable fields name fields |
 //!
 //! A rule is compiled once for a schema. Rules of equal nodes are shared by all schemas that are in use.
@@ -28,6 +29,7 @@ pub mod declared;
 pub mod device;
 pub mod field_path;
 mod message;
+pub mod patches;
 mod ratchet;
 pub mod rule;
 pub mod stage;

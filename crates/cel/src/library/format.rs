@@ -4,7 +4,7 @@
 //! `validate` gives what is wrong with a text in the words of the API, or nothing.
 
 use super::support::{function, made, member, opaque, overload, some, str, texts};
-use crate::value::{Opaque, Str, Value};
+use crate::value::{Native, Opaque, Str, Value};
 use crate::{Function, Outcome, Type};
 use object::formats::{is_base64, is_date, is_date_time, is_uuid};
 use object::name::{self, Messages, Mode};
@@ -107,6 +107,10 @@ impl Opaque for NamedFormat {
 
     fn pattern_size(&self) -> Option<u64> {
         Some(self.0.pattern)
+    }
+
+    fn native(&self) -> Option<Native> {
+        Some(Native { is_value: true, ..Native::of("cel.Format", "Format", &self.0.function) })
     }
 
     fn as_any(&self) -> &dyn Any {

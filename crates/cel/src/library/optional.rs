@@ -2,6 +2,7 @@
 
 use super::standard::{function, member, planned};
 use crate::env::{Function, Overload, Run};
+use crate::mutation::JSON_PATCH;
 use crate::value::{Map, Value};
 use crate::{Failure, Outcome, Type};
 use std::sync::Arc;
@@ -89,7 +90,7 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::List(list) => list.is_empty() && !list.is_shaped(),
         Value::Map(Map::Tree(map, None)) => map.is_empty(),
         Value::Map(Map::Entries(entries)) => entries.is_empty(),
-        Value::Struct(made) => made.fields.is_empty(),
+        Value::Struct(made) => made.fields.is_empty() && *made.name != *JSON_PATCH,
         _ => false,
     }
 }

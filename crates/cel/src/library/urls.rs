@@ -2,7 +2,7 @@
 //! `getQuery`. They are read and taken apart as Go's `net/url` does ([`object::url`]).
 
 use super::support::{entries, function, made, member, opaque, overload, str, string, texts};
-use crate::value::{Opaque, Str, Value};
+use crate::value::{Native, Opaque, Str, Value};
 use crate::{Failure, Function, Outcome, Type};
 use object::url::{self, Url};
 use std::any::Any;
@@ -67,6 +67,10 @@ impl Opaque for Address {
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {
         let other: &Self = other.as_any().downcast_ref()?;
         Some(self.0 == other.0 || self.0.to_string() == other.0.to_string())
+    }
+
+    fn native(&self) -> Option<Native> {
+        Some(Native::of("*url.URL", "URL", &self.0))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -4,8 +4,9 @@
 use super::entries::Entries;
 use super::list::{Item, escaped};
 use super::map::of_shape;
-use super::{Fields, List, Map, Meter, Struct, Value};
+use super::{Fields, List, Map, Meter, Struct, Value, same};
 use crate::Failure;
+use crate::mutation::is_object;
 use object::shape::{Form, ListForm, Shape};
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -55,6 +56,9 @@ pub(crate) fn equal<'a>(one: &Value<'a>, other: &Value<'a>, meter: &mut Meter<'_
         (Value::Opaque(one), Value::Opaque(other)) => one.equals(&**other).ok_or_else(no_such_overload)?,
         // What is no value of a library is not equal to one; the other way round it is an error.
         (Value::Opaque(_), _) => return Err(no_such_overload()),
+        (Value::Struct(one), Value::Struct(other)) if is_object(&one.name) => {
+            return meter.enter(|meter| same::structs(one, other, meter));
+        }
         (Value::Struct(one), Value::Struct(other)) => {
             return meter.enter(|meter| structs(one, other, meter));
         }
