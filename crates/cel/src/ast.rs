@@ -46,6 +46,24 @@ impl Ast {
         self.nodes.len()
     }
 
+    /// Whether a node of the expression is such a one.
+    pub fn any(&self, mut is_it: impl FnMut(&Expr) -> bool) -> bool {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut open = vec![self.root];
+        while let Some(id) = open.pop() {
+            let Some(seen) = seen.get_mut(id.0 as usize) else { continue };
+            if std::mem::replace(seen, true) {
+                continue;
+            }
+            let expr = self.expr(id);
+            if is_it(expr) {
+                return true;
+            }
+            expr.operands(&mut open);
+        }
+        false
+    }
+
     /// Whether there are no nodes: never.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
@@ -96,6 +114,23 @@ pub enum Expr {
     },
     /// A loop that a macro expanded to.
     Comprehension(Box<Comprehension>),
+}
+
+impl Expr {
+    /// Adds the nodes that the value of this one is made of.
+    pub(crate) fn operands(&self, out: &mut Vec<ExprId>) {
+        match self {
+            Self::Literal(_) | Self::Ident(_) => {}
+            Self::Select { operand, .. } => out.push(*operand),
+            Self::Call { target, args, .. } => out.extend(target.iter().chain(args)),
+            Self::List { elements, .. } => out.extend(elements),
+            Self::Map(entries) => out.extend(entries.iter().flat_map(|entry| [entry.key, entry.value])),
+            Self::Struct { fields, .. } => out.extend(fields.iter().map(|field| field.value)),
+            Self::Comprehension(fold) => {
+                out.extend([fold.range, fold.init, fold.condition, fold.step, fold.result]);
+            }
+        }
+    }
 }
 
 /// An entry of a map.

@@ -54,27 +54,13 @@ fn depth(checked: &Checked) -> usize {
     let mut operands = Vec::new();
     for place in 0..checked.ast.len() {
         operands.clear();
-        children(checked.ast.expr(ExprId(place as u32)), &mut operands);
+        checked.ast.expr(ExprId(place as u32)).operands(&mut operands);
         let deepest = operands.iter().filter_map(|id| depths.get(id.0 as usize)).max().copied().unwrap_or(0);
         if let Some(depth) = depths.get_mut(place) {
             *depth = deepest + 1;
         }
     }
     depths.get(checked.ast.root().0 as usize).copied().unwrap_or(1)
-}
-
-fn children(expr: &Expr, out: &mut Vec<ExprId>) {
-    match expr {
-        Expr::Literal(_) | Expr::Ident(_) => {}
-        Expr::Select { operand, .. } => out.push(*operand),
-        Expr::Call { target, args, .. } => out.extend(target.iter().chain(args)),
-        Expr::List { elements, .. } => out.extend(elements),
-        Expr::Map(entries) => out.extend(entries.iter().flat_map(|entry| [entry.key, entry.value])),
-        Expr::Struct { fields, .. } => out.extend(fields.iter().map(|field| field.value)),
-        Expr::Comprehension(fold) => {
-            out.extend([fold.range, fold.init, fold.condition, fold.step, fold.result]);
-        }
-    }
 }
 
 /// A node that may still become part of the one around it.

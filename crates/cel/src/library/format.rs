@@ -3,8 +3,8 @@
 //!
 //! `validate` gives what is wrong with a text in the words of the API, or nothing.
 
-use super::support::{elements, function, made, member, opaque, overload, some, str, string};
-use crate::value::{Opaque, Value};
+use super::support::{function, made, member, opaque, overload, some, str, texts};
+use crate::value::{Opaque, Str, Value};
 use crate::{Function, Outcome, Type};
 use object::formats::{is_base64, is_date, is_date_time, is_uuid};
 use object::name::{self, Messages, Mode};
@@ -126,5 +126,5 @@ fn validate<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     if messages.is_empty() {
         return Ok(Value::Optional(None));
     }
-    Ok(some(elements(messages.into_iter().map(|message| string(&*message)).collect())))
+    Ok(some(texts(messages.into_iter().map(|message| Str::Shared((*message).into())).collect())))
 }

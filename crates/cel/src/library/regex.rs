@@ -4,7 +4,7 @@
 //! patterns. To find all matches can take a time that grows with the square of the text; an evaluation that
 //! asks for too much of it is interrupted, which in the reference the deadline of the request does.
 
-use super::support::{elements, function, int, string, text};
+use super::support::{function, int, text, texts};
 use crate::value::{Str, Value};
 use crate::{Failure, Function, Halt, Outcome, Overload, Run, Type};
 use pattern::Pattern;
@@ -41,13 +41,13 @@ fn find<'a>(pattern: &Pattern, args: &[Value<'a>]) -> Outcome<'a> {
 fn find_all<'a>(pattern: &Pattern, args: &[Value<'a>]) -> Outcome<'a> {
     // A number below zero stands for all.
     let most = if args.len() > 2 { usize::try_from(int(args, 2)?).unwrap_or(usize::MAX) } else { usize::MAX };
-    let found: Option<Vec<Value<'a>>> = match text(args, 0)? {
-        Str::Borrowed(text) => pattern
-            .find_all(text, most)
-            .map(|found| found.into_iter().map(|found| Value::String(Str::Borrowed(found))).collect()),
-        Str::Shared(text) => {
-            pattern.find_all(text, most).map(|found| found.into_iter().map(string).collect())
+    let found: Option<Vec<Str<'a>>> = match text(args, 0)? {
+        Str::Borrowed(text) => {
+            pattern.find_all(text, most).map(|found| found.into_iter().map(Str::Borrowed).collect())
         }
+        Str::Shared(text) => pattern
+            .find_all(text, most)
+            .map(|found| found.into_iter().map(|found| Str::Shared(found.into())).collect()),
     };
-    found.map(elements).ok_or(Failure::Halt(Halt::Interrupted))
+    found.map(texts).ok_or(Failure::Halt(Halt::Interrupted))
 }

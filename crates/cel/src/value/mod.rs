@@ -108,6 +108,9 @@ pub enum List<'a> {
     Tree(&'a [object::Value], Option<&'a dyn Shape>),
     /// Elements that an expression made.
     Elements(Arc<Vec<Value<'a>>>),
+    /// Texts that a function of a library made, such as `split`: a `[]string` in Go, which the reference does
+    /// not take everywhere where it takes a list of texts.
+    Texts(Arc<Vec<Str<'a>>>),
     /// Two lists, one after the other, and how long they are together.
     Concat(Arc<(List<'a>, List<'a>, usize)>),
     /// A list of a schema, to which another one was added.
@@ -213,6 +216,7 @@ impl fmt::Debug for List<'_> {
         match self {
             Self::Tree(items, _) => f.debug_list().entries(*items).finish(),
             Self::Elements(elements) => fmt::Debug::fmt(elements, f),
+            Self::Texts(texts) => fmt::Debug::fmt(texts, f),
             Self::Concat(parts) => f.debug_list().entry(&parts.0).entry(&parts.1).finish(),
             Self::Merged(merged) => fmt::Debug::fmt(merged, f),
         }

@@ -112,6 +112,7 @@ impl Value<'_> {
             Self::Duration(_) => "time.Duration",
             Self::Timestamp(_) => "time.Time",
             Self::List(List::Elements(_)) => "[]ref.Val",
+            Self::List(List::Texts(_)) => "[]string",
             Self::List(_) => "[]interface {}",
             Self::Map(Map::Entries(_)) => "map[ref.Val]ref.Val",
             Self::Map(_) | Self::Struct(_) => "map[string]interface {}",
