@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`admission`] | the expressions of policies and match conditions |
 //! | [`compiled`] | an expression outside of schemas |
+//! | [`configuration`] | the expressions of the files that configure authentication and authorization |
 //! | [`device`] | the selectors of devices |
 //! | [`stage`] | what new and stored expressions may use |
 //! | [`declared`] | the types and sizes that a schema declares for its values |
@@ -22,6 +23,7 @@
 
 pub mod admission;
 pub mod compiled;
+pub mod configuration;
 pub mod declared;
 pub mod device;
 pub mod field_path;
