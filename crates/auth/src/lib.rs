@@ -22,6 +22,7 @@ mod bootstrap_token;
 mod certificate;
 pub mod config;
 mod expiring;
+mod expression;
 mod impersonate;
 pub mod jwt;
 pub mod node;

@@ -1,6 +1,8 @@
 use super::*;
 use crate::User;
+use crate::config::authentication::{Authentication, Rules};
 use crate::jwt::{KeySet, SigningKey};
+use crate::testing::reference;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use object::{Map, Value};
@@ -68,10 +70,13 @@ impl Fixture {
             audiences: vec!["me".into()],
             algorithms: Algorithm::ALL.to_vec(),
             mappings: Mappings {
-                username: mapping("sub", "oidc:"),
-                groups: Some(mapping("groups", "g:")),
+                username: ClaimOrExpression::Claim(mapping("sub", "oidc:")),
+                groups: Some(ClaimOrExpression::Claim(mapping("groups", "g:"))),
                 uid: None,
+                extra: Vec::new(),
                 required: Vec::new(),
+                claim_rules: Vec::new(),
+                user_rules: Vec::new(),
             },
         }
     }
@@ -125,7 +130,7 @@ async fn user(issuers: &Issuers, token: &str) -> User {
 }
 
 async fn refusal(issuers: &Issuers, token: &str) -> String {
-    ask(issuers, token).await.unwrap_err().0
+    ask(issuers, token).await.unwrap_err().to_string()
 }
 
 /// A token with a header and a signature that no key made.
@@ -139,7 +144,8 @@ fn forged(header: &str, claims: &Map, signature: &str) -> String {
 #[tokio::test]
 async fn claims_of_a_token_make_its_user() {
     let fixture = Fixture::new();
-    let issuers = fixture.start(|config| config.mappings.uid = Some("id".into())).await;
+    let issuers =
+        fixture.start(|config| config.mappings.uid = Some(ClaimOrExpression::Claim("id".into()))).await;
     let token = fixture.token(r#"{"groups":["a","b"],"id":"7","jti":"t1"}"#);
     let identity = ask(&issuers, &token).await.unwrap().unwrap();
     let jane = User {
@@ -410,7 +416,8 @@ async fn required_claims_and_verified_addresses_are_demanded() {
     let fixture = Fixture::new();
     let issuers = fixture
         .start(|config| {
-            config.mappings.username = Mapping { claim: "email".into(), prefix: String::new() };
+            let email = Mapping { claim: "email".into(), prefix: String::new() };
+            config.mappings.username = ClaimOrExpression::Claim(email);
             config.mappings.required = vec![("team".into(), "blue".into())];
         })
         .await;
@@ -436,7 +443,7 @@ async fn required_claims_and_verified_addresses_are_demanded() {
     ];
     for (changes, wanted) in cases {
         let outcome = ask(&issuers, &fixture.token(changes)).await;
-        let found = outcome.map(|identity| identity.unwrap().user.name).map_err(|error| error.0);
+        let found = outcome.map(|identity| identity.unwrap().user.name).map_err(|error| error.to_string());
         assert_eq!(found, wanted.map(str::to_owned).map_err(str::to_owned), "{changes}");
     }
 }
@@ -526,6 +533,45 @@ async fn issuers_are_replaced_and_equal_ones_stay() {
     assert_eq!(user(&issuers, &other.token("{}")).await.name, "oidc:jane");
     issuers.replace(&issuers.prepare(Vec::new()).unwrap());
     assert_eq!(ask(&issuers, &one.token("{}")).await, Ok(None));
+}
+
+/// A user as the recorded answers have it.
+fn shown(user: &User) -> Value {
+    let texts = |list: &[String]| list.iter().map(|text| Value::from(text.as_str())).collect::<Value>();
+    let mut shown = Map::new();
+    shown.insert("name", user.name.as_str());
+    if !user.uid.is_empty() {
+        shown.insert("uid", user.uid.as_str());
+    }
+    if !user.groups.is_empty() {
+        shown.insert("groups", texts(&user.groups));
+    }
+    if !user.extra.is_empty() {
+        let mut extra: Map = user.extra.iter().map(|(key, values)| (key.as_str(), texts(values))).collect();
+        extra.sort_keys();
+        shown.insert("extra", extra);
+    }
+    shown.into()
+}
+
+#[test]
+fn users_of_expressions_are_those_of_the_reference() {
+    let rules = Rules { disallowed: Vec::new(), may_configure_anonymous: true };
+    reference::compare(include_str!("../../tests/reference/tokens.jsonl"), |case| {
+        let head = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\n";
+        let text = format!("{head}{}\n", case.text("text"));
+        let mut parsed = match Authentication::parse(text.as_bytes(), &rules) {
+            Ok(parsed) => parsed,
+            Err(why) => return format!("config: {}", why.replace("jwt[0].", "")).into(),
+        };
+        let claims = URL_SAFE_NO_PAD.encode(case.text("claims"));
+        let token = format!("e30.{claims}.e30");
+        let Some(token) = Unverified::parse(&token) else { return "not a token".into() };
+        match parsed.issuers.remove(0).mappings.user(token.unverified_claims()) {
+            Ok(user) => shown(&user),
+            Err(error) => error.text().into(),
+        }
+    });
 }
 
 #[test]

@@ -1,5 +1,8 @@
 use super::*;
 use crate::Authorizer;
+use crate::testing::reference::{self, Case};
+use expressions::configuration::Scope;
+use object::{field_selector, label};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::https::{Authority, HttpsServer, Reply, Request};
@@ -26,7 +29,7 @@ fn setup(config: Config, answers: impl Fn(&Request) -> Reply + Send + Sync + 'st
     let path = folder.path().join("config");
     server.kubeconfig(&path, "/authorize", &authority, "{token: hush}").unwrap();
     let endpoint = outbound::Kubeconfig::read(&path).unwrap().endpoint().unwrap();
-    Setup { server, webhook: Webhook::new(endpoint, config) }
+    Setup { server, webhook: Webhook::new(endpoint, config, Conditions::default()) }
 }
 
 fn review(status: &str) -> Reply {
@@ -202,4 +205,60 @@ async fn slow_webhook_does_not_hold_up_kept_answers() {
     let mut waiting = Box::pin(hanging.wait());
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut waiting).await.is_err());
     assert!(matches!(setup.webhook.decide(&user, &known), Deferred::Now(_)));
+}
+
+/// The user of a recorded case.
+fn user_of(case: &Case) -> User {
+    let user = case.get("user");
+    let text = |key: &str| user.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let texts = |list: &Value| -> Vec<String> {
+        list.as_list().unwrap_or_default().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let extra = user.get("extra").and_then(Value::as_map).cloned().unwrap_or_default();
+    User {
+        name: text("name"),
+        uid: text("uid"),
+        groups: user.get("groups").map(texts).unwrap_or_default(),
+        extra: extra.iter().map(|(key, values)| (key.as_str().to_owned(), texts(values))).collect(),
+    }
+}
+
+/// The request of a recorded case.
+fn attributes_of(case: &Case) -> Attributes {
+    let attributes = case.get("attributes");
+    let text = |key: &str| attributes.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let path = text("path");
+    if !path.is_empty() {
+        return Attributes::path(text("verb"), path);
+    }
+    let target = Target::Resource {
+        group: text("group"),
+        version: text("version"),
+        resource: text("resource"),
+        subresource: text("subresource"),
+        namespace: text("namespace"),
+        name: text("name"),
+    };
+    let fields = field_selector::Selector::parse(&text("fields")).unwrap();
+    let labels = label::Selector::parse(&text("labels")).unwrap();
+    let selectors = Selectors {
+        fields: fields.requirements().unwrap_or_default().to_vec(),
+        labels: labels.requirements().unwrap_or_default().to_vec(),
+        ..Selectors::default()
+    };
+    Attributes { selectors: Some(Box::new(selectors)), ..Attributes::new(text("verb"), target) }
+}
+
+#[test]
+fn match_conditions_hold_as_in_the_reference() {
+    reference::compare(include_str!("../../tests/reference/requests.jsonl"), |case| {
+        let expressions = case.texts("conditions").into_iter().map(|text| Scope::Request.condition(&text));
+        let conditions = Conditions::new(expressions.collect::<Result<_, _>>().unwrap());
+        let (decision, error) = match conditions.hold(&user_of(case), &attributes_of(case)) {
+            Ok(true) => ("Allow", String::new()),
+            Ok(false) => ("NoOpinion", String::new()),
+            Err(error) => (case.text("policy"), error),
+        };
+        [Value::from(decision), Value::from(error)].into_iter().collect()
+    });
 }
