@@ -58,8 +58,14 @@ impl TypeProvider for NamedTypes {
     }
 
     fn field(&self, name: &str, field: &str) -> Option<Type> {
-        let Some(fields) = self.objects.get(name) else { return any_field(name) };
-        fields.iter().find(|(there, _)| *there == field).map(|(_, ty)| ty.clone())
+        if let Some(fields) = self.objects.get(name) {
+            return fields.iter().find(|(there, _)| *there == field).map(|(_, ty)| ty.clone());
+        }
+        match self.places.get(name) {
+            Some(Type::Map(entry)) => Some(entry.1.clone()),
+            Some(_) => None,
+            None => any_field(name),
+        }
     }
 
     fn has_fields(&self, name: &str) -> bool {
