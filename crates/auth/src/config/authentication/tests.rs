@@ -1,6 +1,7 @@
 use super::*;
-use crate::oidc::{ClaimOrExpression, Mapping, Mappings};
+use crate::oidc::{ClaimOrExpression, Mapping, Mappings, Rule};
 use crate::testing::reference;
+use expressions::configuration::Scope;
 use testkit::https::Authority;
 
 const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\n";
@@ -158,6 +159,35 @@ fn audiences_and_authorities_are_checked() {
         "jwt: [{{issuer: {{url: https://x, audiences: [me], certificateAuthority: \"{authority}\"}}, claimMappings: {{username: {{claim: sub, prefix: ''}}}}}}]"
     ));
     assert!(good.unwrap().issuers[0].certificate_authority.is_some());
+}
+
+#[test]
+fn expressions_are_part_of_an_issuer() {
+    let read = |rest: &str| parse_for(&rules(), rest).unwrap().issuers.remove(0);
+    let whole = "claimMappings: {username: {expression: claims.sub}, groups: {expression: claims.roles}, \
+                 uid: {expression: claims.id}, extra: [{key: x.org/a, valueExpression: claims.a}]}, \
+                 claimValidationRules: [{expression: claims.a == '1', message: one}], \
+                 userValidationRules: [{expression: user.uid != '', message: two}]";
+    let Mappings { username, groups, uid, extra, required, claim_rules, user_rules } = read(whole).mappings;
+    let value = |text: &str| Scope::Claims.value(text).unwrap();
+    assert_eq!(username, ClaimOrExpression::Expression(value("claims.sub")));
+    assert_eq!(groups, Some(ClaimOrExpression::Expression(value("claims.roles"))));
+    assert_eq!(uid, Some(ClaimOrExpression::Expression(value("claims.id"))));
+    assert_eq!(extra, [("x.org/a".to_owned(), value("claims.a"))]);
+    assert!(required.is_empty());
+    let rule = |scope: Scope, text: &str, message: &str| Rule {
+        expression: scope.condition(text).unwrap(),
+        message: message.into(),
+    };
+    assert_eq!(claim_rules, [rule(Scope::Claims, "claims.a == '1'", "one")]);
+    assert_eq!(user_rules, [rule(Scope::User, "user.uid != ''", "two")]);
+    // An issuer of which only a text changed is another one when the file is read again.
+    assert_eq!(read(whole), read(whole));
+    for (from, to) in
+        [("claims.sub", "claims.name"), ("'1'", "'2'"), ("two", "three"), ("x.org/a", "x.org/b")]
+    {
+        assert_ne!(read(whole), read(&whole.replace(from, to)), "{from}");
+    }
 }
 
 #[test]
