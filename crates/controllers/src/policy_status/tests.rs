@@ -150,9 +150,9 @@ async fn what_another_manager_has_checked_is_left_alone() {
     fixture.client.patch(address().subresource("status"), Patch::Merge, status).await.unwrap();
     let counters: Arc<Counters> = Arc::default();
     let _running = fixture.start_counted(&CONTROLLER, counters.clone());
-    fixture.until("a look at the policy", async || counters.done() == 1).await;
+    fixture.until("a look at the policy", async || counters.done() >= 1).await;
     let patch = br#"{"metadata":{"labels":{"a":"b"}}}"#;
     fixture.client.patch(address(), Patch::Merge, patch).await.unwrap();
-    fixture.until("another look at the policy", async || counters.done() == 2).await;
+    fixture.until("another look at the policy", async || counters.done() >= 2).await;
     assert_eq!(fixture.checked(1).await, r#"{"observedGeneration":1,"typeChecking":{}}"#);
 }
