@@ -159,7 +159,7 @@ mod tests {
             r#"{"apiVersion":"admissionregistration.k8s.io/v1alpha1","kind":"MutatingAdmissionPolicy","spec":{
             "matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["x"],"apiVersions":["v1"],"resources":["nones"]}]},
             "reinvocationPolicy":"Never","matchConditions":[{"name":"a","expression":"variables.x"}],"variables":[{"name":"x","expression":"variables.x"}],
-            "mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[]"}}]}}"#,
+            "mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'test', path: '/a'}]"}}]}}"#,
         );
         assert_eq!(
             errors,
