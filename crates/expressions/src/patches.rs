@@ -23,6 +23,7 @@
 
 use crate::{Compiled, Fault};
 use cel::mutation::{self, Converter, Operation};
+use cel::types::RuntimeNames;
 use cel::{Env, Type, Value};
 use merge::mutation::Mutation;
 
@@ -48,7 +49,7 @@ impl PatchType {
     pub fn compile(self, env: &Env, text: &str) -> Result<Compiled, Fault> {
         let wanted = self.result_type();
         Compiled::new(env, text, std::slice::from_ref(&wanted), |found| {
-            format!("must evaluate to {wanted} but got {found}")
+            format!("must evaluate to {} but got {}", RuntimeNames(&wanted), RuntimeNames(found))
         })
     }
 

@@ -3,6 +3,7 @@
 use super::Expression;
 use super::variables::{DeclaredVariables, TYPE_NAME, Variable};
 use crate::compiled::must_evaluate_to;
+use crate::patches::PatchType;
 use crate::{Compiled, Fault, Stage, stage};
 use cel::declared::{NamedObject, NamedTypes};
 use cel::library::authz;
@@ -76,6 +77,11 @@ impl Scope {
         Compiled::new(stage.of(envs), text, wanted, |found| {
             format!("{} but got {}", must_evaluate_to(wanted), RuntimeNames(found))
         })
+    }
+
+    /// Compiles the expression of a mutation, which has the types of patches and an authorizer.
+    pub fn compile_mutation(&self, text: &str, ty: PatchType, stage: Stage) -> Result<Compiled, Fault> {
+        ty.compile(stage.of(&self.authorizing.with_patches()), text)
     }
 
     /// Compiles a stored expression, whose fault matters when it is evaluated.
