@@ -5,7 +5,7 @@ use crate::Outcome;
 use crate::process::cpu_time;
 use crate::report::{Row, Style};
 use admission::plugins::{Gates, PLUGINS, Parts, PluginSettings, Shared};
-use admission::{Attributes, Chain, Operation, Request, Warnings};
+use admission::{Attributes, Chain, Operation, Pick, Request, Warnings};
 use auth::{Authorizer, User};
 use cache::{Cache, CacheOptions, Change};
 use kinds::ResourceType;
@@ -164,12 +164,25 @@ impl Request for Write {
         Vec::new()
     }
 
+    fn parameters<'a>(
+        &'a self,
+        _resource: &'a ResourceType,
+        _namespace: &'a str,
+        _pick: Pick<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     fn to_version<'a>(
         &'a self,
         object: Value,
         _resource: &'a ResourceType,
     ) -> BoxFuture<'a, Result<Value, Status>> {
         Box::pin(std::future::ready(Ok(object)))
+    }
+
+    fn set_defaults(&self, _object: &mut Value, _resource: &ResourceType) -> Result<(), Status> {
+        Ok(())
     }
 
     fn to_working<'a>(

@@ -21,8 +21,10 @@
 //! assert_eq!(mutated.get("immutable"), Some(&Value::Bool(true)));
 //! ```
 
+use crate::compiled::must_evaluate_to;
 use crate::{Compiled, Fault};
 use cel::mutation::{self, Converter, Operation};
+use cel::types::RuntimeNames;
 use cel::{Env, Type, Value};
 use merge::mutation::Mutation;
 
@@ -46,9 +48,9 @@ impl PatchType {
 
     /// Compiles the expression of a mutation, for an environment with patches ([`cel::EnvSet::with_patches`]).
     pub fn compile(self, env: &Env, text: &str) -> Result<Compiled, Fault> {
-        let wanted = self.result_type();
-        Compiled::new(env, text, std::slice::from_ref(&wanted), |found| {
-            format!("must evaluate to {wanted} but got {found}")
+        let wanted = [self.result_type()];
+        Compiled::new(env, text, &wanted, |found| {
+            format!("{} but got {}", must_evaluate_to(&wanted), RuntimeNames(found))
         })
     }
 

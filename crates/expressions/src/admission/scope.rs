@@ -3,6 +3,7 @@
 use super::Expression;
 use super::variables::{DeclaredVariables, TYPE_NAME, Variable};
 use crate::compiled::must_evaluate_to;
+use crate::patches::PatchType;
 use crate::{Compiled, Fault, Stage, stage};
 use cel::declared::{NamedObject, NamedTypes};
 use cel::library::authz;
@@ -76,6 +77,16 @@ impl Scope {
         Compiled::new(stage.of(envs), text, wanted, |found| {
             format!("{} but got {}", must_evaluate_to(wanted), RuntimeNames(found))
         })
+    }
+
+    /// Compiles the expression of a mutation of the policy.
+    pub fn compile_mutation(
+        &self,
+        text: &str,
+        patch_type: PatchType,
+        stage: Stage,
+    ) -> Result<Compiled, Fault> {
+        patch_type.compile(stage.of(&self.authorizing.with_patches()), text)
     }
 
     /// Compiles a stored expression, whose fault matters when it is evaluated.
