@@ -102,10 +102,6 @@ pub trait Request: Send + Sync {
         resource: &'a ResourceType,
     ) -> BoxFuture<'a, Result<Value, Status>>;
 
-    /// Sets the defaults of the version of one of the equivalents in an object of that version, such as one
-    /// that a policy has changed.
-    fn set_defaults(&self, object: &mut Value, resource: &ResourceType) -> Result<(), Status>;
-
     /// An object in the version of one of the equivalents, with the defaults of that version, in the working
     /// version.
     fn to_working<'a>(

@@ -24,6 +24,7 @@ mod managed_fields;
 mod matching;
 pub mod plugins;
 pub mod policy;
+mod reinvocation;
 #[cfg(test)]
 mod testing;
 mod versioned;

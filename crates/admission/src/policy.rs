@@ -12,14 +12,19 @@
 //! |---|---|
 //! | `definition` | policies and bindings, and which of them a write is matched by |
 //! | `params` | the parameters of a binding |
+//! | `mutations` | the expressions of a policy that changes objects |
+//! | `mutating` | the plugin `MutatingAdmissionPolicy` |
 //! | `validations` | the expressions of a validating policy |
 //! | `validating` | the plugin `ValidatingAdmissionPolicy` |
 
 mod definition;
+mod mutating;
+mod mutations;
 mod params;
 #[cfg(test)]
 mod tests;
 mod validating;
 mod validations;
 
+pub use mutating::MutatingAdmissionPolicy;
 pub use validating::ValidatingAdmissionPolicy;

@@ -240,10 +240,6 @@ impl Request for Write<'_> {
         Box::pin(std::future::ready(Ok(object)))
     }
 
-    fn set_defaults(&self, _object: &mut Value, _resource: &ResourceType) -> Result<(), Status> {
-        Ok(())
-    }
-
     fn to_working<'a>(
         &'a self,
         object: Value,

@@ -28,7 +28,6 @@ mod tests;
 mod validating;
 
 pub use breaker::Breakers;
-pub(crate) use mutating::Memory;
 pub use mutating::MutatingAdmissionWebhook;
 pub use services::services;
 pub use validating::ValidatingAdmissionWebhook;

@@ -5,8 +5,10 @@
 mod tests;
 
 use crate::compiled::{self, Compiled, Fault, must_evaluate_to};
+use crate::stage;
 use cel::ast::{Ast, Expr};
 use cel::declared::{NamedObject, NamedTypes};
+use cel::types::RuntimeNames;
 use cel::value::Value;
 use cel::{Budget, Checked, Env, Outcome, Type};
 use std::fmt;
@@ -42,7 +44,7 @@ impl Scope {
             let wanted = must_evaluate_to(&[Type::Bool]);
             return Err(Fault::Invalid(match self {
                 Self::Claims | Self::User => wanted,
-                Self::Request => format!("{wanted} but got {}", cel::types::RuntimeNames(found)),
+                Self::Request => format!("{wanted} but got {}", RuntimeNames(found)),
             }));
         }
         self.planned(text, &checked)
@@ -131,8 +133,7 @@ fn selection<'t>(tree: &'t Ast, expr: &'t Expr) -> Option<(&'t Expr, &'t str)> {
 }
 
 fn env(variable: &str, ty: Type, types: Vec<NamedObject>) -> Env {
-    let base = crate::stage::base().stored;
-    base.extend().types(Arc::new(NamedTypes::new(types))).variable(variable, ty).build()
+    stage::base().stored.extend().types(Arc::new(NamedTypes::new(types))).variable(variable, ty).build()
 }
 
 fn texts() -> Type {

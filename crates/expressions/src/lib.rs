@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`admission`] | the expressions of policies and match conditions |
 //! | [`compiled`] | an expression outside of schemas |
+//! | [`configuration`] | the expressions of the files that configure authentication and authorization |
 //! | [`device`] | the selectors of devices |
 //! | [`stage`] | what new and stored expressions may use |
 //! | [`configuration`] | the expressions of the files that configure authentication and authorization |

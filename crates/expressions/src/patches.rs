@@ -21,7 +21,6 @@
 //! assert_eq!(mutated.get("immutable"), Some(&Value::Bool(true)));
 //! ```
 
-use crate::compiled::must_evaluate_to;
 use crate::{Compiled, Fault};
 use cel::mutation::{self, Converter, Operation};
 use cel::types::RuntimeNames;
@@ -48,9 +47,9 @@ impl PatchType {
 
     /// Compiles the expression of a mutation, for an environment with patches ([`cel::EnvSet::with_patches`]).
     pub fn compile(self, env: &Env, text: &str) -> Result<Compiled, Fault> {
-        let wanted = [self.result_type()];
-        Compiled::new(env, text, &wanted, |found| {
-            format!("{} but got {}", must_evaluate_to(&wanted), RuntimeNames(found))
+        let wanted = self.result_type();
+        Compiled::new(env, text, std::slice::from_ref(&wanted), |found| {
+            format!("must evaluate to {} but got {}", RuntimeNames(&wanted), RuntimeNames(found))
         })
     }
 

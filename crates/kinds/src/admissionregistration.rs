@@ -17,6 +17,8 @@ mod mutating_admission_policy;
 mod mutating_admission_policy_binding;
 mod mutating_webhook_configuration;
 mod policy;
+#[cfg(test)]
+mod tests;
 mod validating_admission_policy;
 mod validating_admission_policy_binding;
 mod validating_webhook_configuration;

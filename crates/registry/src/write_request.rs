@@ -177,22 +177,18 @@ impl Request for WriteRequest<'_> {
         })
     }
 
-    fn set_defaults(&self, object: &mut Value, resource: &ResourceType) -> Result<(), Status> {
-        map(object)?;
-        if self.has_own_kind() { Ok(()) } else { crate::prepare::default(self.served(resource)?, object) }
-    }
-
     fn to_working<'a>(
         &'a self,
         mut object: Value,
         resource: &'a ResourceType,
     ) -> BoxFuture<'a, Result<Value, Status>> {
         Box::pin(async move {
-            self.set_defaults(&mut object, resource)?;
+            map(&object)?;
             if self.has_own_kind() {
                 return Ok(object);
             }
             let served = self.served(resource)?;
+            crate::prepare::default(served, &mut object)?;
             let object = self.target.served.import(served, object).await?;
             self.target.served.to_working(object).await
         })

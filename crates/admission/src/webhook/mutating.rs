@@ -12,44 +12,16 @@ use crate::versioned::Versioned;
 use crate::{Attributes, Operation, Plugin};
 use kinds::ResourceType;
 use merge::{FieldValidation, Patched};
+use object::Value;
 use object::quote::Quoted;
-use object::{Text, Value};
 use schema::status::Reason;
 use schema::{Limits, Status};
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tasks::Deferred;
 use tokio::time::Instant;
 
 /// The plugin.
 pub struct MutatingAdmissionWebhook(Webhooks);
-
-/// The webhooks that were called for a write, kept between the passes of mutating admission.
-#[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<Invoked>);
-
-#[derive(Debug, Default)]
-struct Invoked {
-    /// Webhooks that are asked again if the object changes after them.
-    candidates: BTreeSet<Text>,
-    /// Webhooks that are asked in the second pass.
-    again: BTreeSet<Text>,
-    /// The object after the last webhook.
-    output: Option<Value>,
-}
-
-impl Memory {
-    fn lock(&self) -> MutexGuard<'_, Invoked> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Invoked {
-    /// The object has changed: what was asked before is asked again.
-    fn changed(&mut self) {
-        self.again.append(&mut self.candidates);
-    }
-}
 
 impl MutatingAdmissionWebhook {
     /// Asks the webhooks from the one at `first` on.
@@ -61,11 +33,7 @@ impl MutatingAdmissionWebhook {
         mut object: Option<&mut Value>,
     ) -> Result<(), Status> {
         if let Some(passes) = attributes.passes.filter(|passes| passes.is_second()) {
-            let mut memory = passes.webhooks.lock();
-            if memory.output.as_ref() != object.as_deref() {
-                // A plugin changed it in between.
-                memory.changed();
-            }
+            passes.webhooks.lock().begin_again(object.as_deref());
         }
         let mut matcher = Matcher::new(&self.0.namespaces);
         let mut checks = None;

@@ -207,6 +207,63 @@ async fn slow_webhook_does_not_hold_up_kept_answers() {
     assert!(matches!(setup.webhook.decide(&user, &known), Deferred::Now(_)));
 }
 
+#[tokio::test]
+async fn only_requests_that_match_are_sent() {
+    let conditions = |texts: &[&str]| {
+        Conditions::new(texts.iter().map(|text| Scope::Request.condition(text).unwrap()).collect())
+    };
+    let failing = "request.groups[7] == 'a'";
+    let cases = [
+        (&["request.user == 'jane'", "'b' in request.groups"][..], Decision::Allow, 1, None),
+        (&["request.user == 'jane'", "request.uid == ''"], Decision::NoOpinion, 0, None),
+        (&[failing, "has(request.nonResourceAttributes)"], Decision::NoOpinion, 0, None),
+        (
+            &[failing, "true"],
+            Decision::Deny,
+            0,
+            Some(
+                "cel evaluation error: expression 'request.groups[7] == 'a'' resulted in error: index out of bounds: 7",
+            ),
+        ),
+    ];
+    for version in [Version::V1, Version::V1beta1] {
+        for (texts, decision, sent, error) in &cases {
+            let config = Config { version, failure_policy: FailurePolicy::Deny, ..CONFIG };
+            let Setup { server, mut webhook } = setup(config, move |_| {
+                let version = if version == Version::V1 { "v1" } else { "v1beta1" };
+                Reply::ok(format!(
+                    r#"{{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/{version}","status":{{"allowed":true}}}}"#
+                ))
+            });
+            webhook.conditions = conditions(texts);
+            let verdict = webhook.decide(&jane(), &pods("get", "x")).wait().await;
+            assert_eq!((verdict.decision, verdict.error.as_deref()), (*decision, *error), "{texts:?}");
+            assert_eq!(server.requests().len(), *sent, "{texts:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn conditions_that_take_long_do_not_hold_up_other_requests() {
+    let ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]";
+    let loops = ["a", "b", "c", "d"].map(|name| format!("{ten}.all({name}, ")).concat();
+    let long = format!("{loops}a + b + c + d >= 0))))");
+    let mut conditions = Vec::new();
+    for number in 0..8 {
+        conditions.push(Scope::Request.condition(&format!("{long} && {number} >= 0")).unwrap());
+    }
+    let conditions = Conditions::new(conditions);
+    let (user, pods) = (jane(), pods("get", "x"));
+    // With one worker, the other task runs only if the worker was given away.
+    let (done, other) = std::sync::mpsc::channel();
+    let held = tokio::spawn(async move {
+        tokio::spawn(async move { done.send(()).unwrap() });
+        let held = conditions.hold(&user, &pods);
+        (held, other.recv_timeout(Duration::from_secs(20)).is_ok())
+    });
+    assert_eq!(held.await.unwrap(), (Ok(true), true));
+}
+
 /// The user of a recorded case.
 fn user_of(case: &Case) -> User {
     let user = case.get("user");

@@ -79,14 +79,9 @@ impl Scope {
         })
     }
 
-    /// Compiles the expression of a mutation of the policy.
-    pub fn compile_mutation(
-        &self,
-        text: &str,
-        patch_type: PatchType,
-        stage: Stage,
-    ) -> Result<Compiled, Fault> {
-        patch_type.compile(stage.of(&self.authorizing.with_patches()), text)
+    /// Compiles the expression of a mutation, which has the types of patches and an authorizer.
+    pub fn compile_mutation(&self, text: &str, ty: PatchType, stage: Stage) -> Result<Compiled, Fault> {
+        ty.compile(stage.of(&self.authorizing.with_patches()), text)
     }
 
     /// Compiles a stored expression, whose fault matters when it is evaluated.

@@ -1,11 +1,12 @@
 //! `mutatingadmissionpolicies`.
 
-use super::compilation::Texts;
+use super::compilation::{self, Texts};
 use super::{PARAM_KIND, RegistrationStrategy, default_policy, param_kind, policy};
 use crate::cells::count;
 use crate::checks;
 use crate::{About, Cell, Column, Kind, Version, columns};
 use expressions::admission::Scope;
+use expressions::patches::PatchType;
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -47,8 +48,13 @@ fn validate(object: &Map, old: Option<&Map>) -> List {
     if spec.mutations().is_empty() {
         errors.push(Error::required(&mutations, "mutations must contain at least one item"));
     }
+    // As in the reference, both types of mutations are compared with the apply configurations of before.
+    let old_mutations = old.map(|old| MutatingAdmissionPolicy::of(old).spec().mutations());
+    let old_mutations = old_mutations.into_iter().flat_map(|mutations| mutations.iter());
+    let stored: Texts<'_> =
+        old_mutations.filter_map(|mutation| Some(mutation.apply_configuration()?.expression())).collect();
     for (at, mutation) in spec.mutations().iter().enumerate() {
-        errors.append(validate_mutation(mutation, &mutations.index(at)));
+        errors.append(validate_mutation(mutation, &scope, &stored, &mutations.index(at)));
     }
     let at = path.child("reinvocationPolicy");
     let of_policy = spec.reinvocation_policy();
@@ -56,15 +62,15 @@ fn validate(object: &Map, old: Option<&Map>) -> List {
     errors
 }
 
-/// A mutation has the member that its type names.
-fn validate_mutation(mutation: Mutation<'_>, path: &Path<'_>) -> List {
+/// A mutation has the member that its type names, whose expression compiles.
+fn validate_mutation(mutation: Mutation<'_>, scope: &Scope, stored: &Texts<'_>, path: &Path<'_>) -> List {
     let patch = mutation.json_patch().map(|patch| patch.expression());
     let apply = mutation.apply_configuration().map(|configuration| configuration.expression());
     let (of_patch, of_apply) = (("jsonPatch", patch), ("applyConfiguration", apply));
     let ty = mutation.patch_type();
-    let ((key, wanted), (other, unwanted)) = match ty {
-        "JSONPatch" => (of_patch, of_apply),
-        "ApplyConfiguration" => (of_apply, of_patch),
+    let (patch_type, (key, wanted), (other, unwanted)) = match ty {
+        "JSONPatch" => (PatchType::JsonPatch, of_patch, of_apply),
+        "ApplyConfiguration" => (PatchType::ApplyConfiguration, of_apply, of_patch),
         "" => return Error::required(&path.child("patchType"), "").into(),
         _ => {
             let types = ["ApplyConfiguration", "JSONPatch"];
@@ -75,7 +81,16 @@ fn validate_mutation(mutation: Mutation<'_>, path: &Path<'_>) -> List {
     let at = path.child(key);
     match wanted {
         None => errors.push(Error::required(&at, format!("must be specified when patchType is {ty}"))),
-        Some(text) => errors.extend(checks::required(text.trim(), &at.child("expression"))),
+        Some(text) => {
+            let at = at.child("expression");
+            let trimmed = text.trim();
+            errors.extend(checks::required(trimmed, &at));
+            if !trimmed.is_empty()
+                && let Err(fault) = scope.compile_mutation(trimmed, patch_type, stored.stage(text))
+            {
+                errors.push(compilation::error(&fault, trimmed, &at));
+            }
+        }
     }
     if unwanted.is_some() {
         let why = format!("must not be specified when patchType is {ty}");
@@ -104,6 +119,36 @@ mod tests {
                 r#"spec.mutations[1].patchType: Unsupported value: "X": supported values: "ApplyConfiguration", "JSONPatch""#,
                 "spec.mutations[2].applyConfiguration.expression: Required value",
                 "spec.reinvocationPolicy: Required value",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_expression_of_a_mutation_makes_a_patch_of_its_type() {
+        let errors = |mutation: &str| {
+            create(&format!(
+                r#"{{"apiVersion":"admissionregistration.k8s.io/v1alpha1","kind":"MutatingAdmissionPolicy","spec":{{
+                "matchConstraints":{{"resourceRules":[{{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}}]}},
+                "reinvocationPolicy":"Never","mutations":[{mutation}]}}}}"#
+            ))
+        };
+        let none: [&str; 0] = [];
+        for good in [
+            r#"{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}}"#,
+            r#"{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'add', path: '/a', value: object.b}]"}}"#,
+        ] {
+            assert_eq!(errors(good), none, "{good}");
+        }
+        assert_eq!(
+            errors(r#"{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":" 'a' "}}"#),
+            [
+                r#"spec.mutations[0].applyConfiguration.expression: Invalid value: "'a'": must evaluate to Object but got string"#
+            ]
+        );
+        assert_eq!(
+            errors(r#"{"patchType":"JSONPatch","jsonPatch":{"expression":"[1]"}}"#),
+            [
+                r#"spec.mutations[0].jsonPatch.expression: Invalid value: "[1]": must evaluate to list(JSONPatch) but got list(int)"#
             ]
         );
     }

@@ -1,6 +1,7 @@
 use super::*;
-use crate::oidc::{ClaimOrExpression, Mapping, Mappings};
+use crate::oidc::{ClaimOrExpression, Mapping, Mappings, Rule};
 use crate::testing::reference;
+use expressions::configuration::Scope;
 use testkit::https::Authority;
 
 const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\n";
@@ -11,6 +12,12 @@ fn rules() -> Rules {
 
 fn parse(rest: &str) -> Result<Authentication, String> {
     Authentication::parse(format!("{HEAD}{rest}\n").as_bytes(), &rules())
+}
+
+/// An issuer whose other fields are these.
+fn parse_for(rules: &Rules, rest: &str) -> Result<Authentication, String> {
+    let text = format!("{HEAD}jwt: [{{issuer: {{url: https://x, audiences: [me]}}, {rest}}}]\n");
+    Authentication::parse(text.as_bytes(), rules)
 }
 
 /// What is wrong with an issuer that is as described, and otherwise complete.
@@ -155,11 +162,40 @@ fn audiences_and_authorities_are_checked() {
 }
 
 #[test]
+fn expressions_are_part_of_an_issuer() {
+    let read = |rest: &str| parse_for(&rules(), rest).unwrap().issuers.remove(0);
+    let whole = "claimMappings: {username: {expression: claims.sub}, groups: {expression: claims.roles}, \
+                 uid: {expression: claims.id}, extra: [{key: x.org/a, valueExpression: claims.a}]}, \
+                 claimValidationRules: [{expression: claims.a == '1', message: one}], \
+                 userValidationRules: [{expression: user.uid != '', message: two}]";
+    let Mappings { username, groups, uid, extra, required, claim_rules, user_rules } = read(whole).mappings;
+    let value = |text: &str| Scope::Claims.value(text).unwrap();
+    assert_eq!(username, ClaimOrExpression::Expression(value("claims.sub")));
+    assert_eq!(groups, Some(ClaimOrExpression::Expression(value("claims.roles"))));
+    assert_eq!(uid, Some(ClaimOrExpression::Expression(value("claims.id"))));
+    assert_eq!(extra, [("x.org/a".to_owned(), value("claims.a"))]);
+    assert!(required.is_empty());
+    let rule = |scope: Scope, text: &str, message: &str| Rule {
+        expression: scope.condition(text).unwrap(),
+        message: message.into(),
+    };
+    assert_eq!(claim_rules, [rule(Scope::Claims, "claims.a == '1'", "one")]);
+    assert_eq!(user_rules, [rule(Scope::User, "user.uid != ''", "two")]);
+    // An issuer of which only a text changed is another one when the file is read again.
+    assert_eq!(read(whole), read(whole));
+    for (from, to) in
+        [("claims.sub", "claims.name"), ("'1'", "'2'"), ("two", "three"), ("x.org/a", "x.org/b")]
+    {
+        assert_ne!(read(whole), read(&whole.replace(from, to)), "{from}");
+    }
+}
+
+#[test]
 fn what_claims_and_expressions_may_be_is_as_in_the_reference() {
     let rules = Rules { disallowed: Vec::new(), ..rules() };
     reference::compare(include_str!("../../../tests/reference/configurations.jsonl"), |case| {
-        let text = format!("{HEAD}{}\n", case.text("text"));
-        Authentication::parse(text.as_bytes(), &rules).err().unwrap_or_default().into()
+        let error = parse_for(&rules, case.text("jwt")).err().unwrap_or_default();
+        error.replace("jwt[0].", "").into()
     });
 }
 

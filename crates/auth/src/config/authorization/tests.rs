@@ -197,6 +197,19 @@ fn wrong_webhooks_are_reported_as_by_the_reference() {
 }
 
 #[test]
+fn match_conditions_are_part_of_an_authorizer() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let read = |conditions: &str| {
+        let changes = [("matchConditions", conditions), ("matchConditionSubjectAccessReviewVersion", "v1")];
+        parse(&webhook(file.path(), &changes)).unwrap()
+    };
+    let one = "[{expression: request.user == 'a'}]";
+    assert_eq!(read(one), read(one));
+    assert_ne!(read(one), read("[{expression: request.user == 'b'}]"));
+    assert_ne!(read(one), read("[]"));
+}
+
+#[test]
 fn what_match_conditions_may_be_is_as_in_the_reference() {
     let file = tempfile::NamedTempFile::new().unwrap();
     reference::compare(include_str!("../../../tests/reference/conditions.jsonl"), |case| {
