@@ -113,7 +113,7 @@ pub enum Expr {
 
 impl Expr {
     /// Adds the nodes that a node is made of.
-    fn operands(&self, out: &mut Vec<ExprId>) {
+    pub(crate) fn operands(&self, out: &mut Vec<ExprId>) {
         match self {
             Self::Literal(_) | Self::Ident(_) => {}
             Self::Select { operand, .. } => out.push(*operand),

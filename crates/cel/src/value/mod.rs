@@ -23,7 +23,7 @@ pub(crate) use entries::{whole, whole_unsigned};
 pub(crate) use equal::equal;
 pub use list::Merged;
 pub(crate) use map::of_shape;
-pub(crate) use meter::Meter;
+pub use meter::Meter;
 pub(crate) use text::double;
 
 use crate::Type;
