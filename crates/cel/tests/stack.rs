@@ -232,3 +232,20 @@ fn values_nested_deeper_than_expressions_can_compare_end_the_evaluation() {
         assert!(matches!(outcome, Err(Failure::Halt(Halt::Interrupted))), "{outcome:?}");
     });
 }
+
+/// What the checker does not know of a type refers to what it does not know of others; long chains of them
+/// take no stack either.
+#[test]
+fn wide_expressions_of_unknown_types_fit_in_the_stack_of_a_worker() {
+    let env = env();
+    for element in ["[]", "{}", "[[]]", "optional.none()", "(true ? [] : [])", "[].map(i, i)"] {
+        let count = 40_000 / element.len();
+        let list = vec![element; count].join(",");
+        for text in [format!("[{list}]"), format!("[{list},1]"), vec![element; count].join("||")] {
+            on_stack(STACK, || match env.compile(&text) {
+                Ok(checked) => use_all(&env, &checked),
+                Err(issues) => assert!(!issues.to_string().is_empty()),
+            });
+        }
+    }
+}
