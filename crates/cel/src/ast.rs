@@ -130,8 +130,8 @@ pub enum Expr {
 }
 
 impl Expr {
-    /// Adds the nodes that the value of this one is made of.
-    fn operands(&self, out: &mut Vec<ExprId>) {
+    /// Adds the nodes that a node is made of.
+    pub(crate) fn operands(&self, out: &mut Vec<ExprId>) {
         match self {
             Self::Literal(_) | Self::Ident(_) => {}
             Self::Select { operand, .. } => out.push(*operand),

@@ -1,6 +1,6 @@
 //! Environments: which variables, functions and types an expression may use.
 
-use crate::value::Value;
+use crate::value::{Meter, Value};
 use crate::{Ast, Checked, Issues, Outcome, Program, Type};
 use pattern::Pattern;
 use std::collections::HashMap;
@@ -90,11 +90,13 @@ pub struct Overload {
 pub enum Run {
     /// By the plan itself: logic, conditions, equality, indexes, and what may take an error.
     Planned,
-    /// By a function of the arguments.
+    /// By a function of the arguments, which looks at each of them about once.
     Call(for<'a> fn(&[Value<'a>]) -> Outcome<'a>),
+    /// By a function of the arguments that counts its own work.
+    Metered(for<'a> fn(&[Value<'a>], &mut Meter<'_>) -> Outcome<'a>),
     /// By a function of the arguments, of which the second is a pattern: compiled with the program if it is
-    /// constant.
-    Match(for<'a> fn(&Pattern, &[Value<'a>]) -> Outcome<'a>),
+    /// constant. It counts its own work.
+    Match(for<'a> fn(&Pattern, &[Value<'a>], &mut Meter<'_>) -> Outcome<'a>),
 }
 
 impl std::fmt::Debug for Run {
@@ -102,6 +104,7 @@ impl std::fmt::Debug for Run {
         f.write_str(match self {
             Self::Planned => "Planned",
             Self::Call(_) => "Call",
+            Self::Metered(_) => "Metered",
             Self::Match(_) => "Match",
         })
     }

@@ -26,7 +26,7 @@ use substitution::Substitution;
 
 /// How many nodes an expression may be nested deep, macros included. Checker, estimate, planner and evaluator
 /// recurse over the tree, and workers of the server have stacks of 2 MB.
-const DEEPEST: usize = 400;
+const DEEPEST: usize = 600;
 
 /// The steps over parts of types that every expression has.
 const STEPS: usize = 100_000;

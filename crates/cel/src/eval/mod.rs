@@ -26,6 +26,8 @@ use std::fmt;
 /// An expression that is ready to be evaluated: variables are slots, functions are known, constants are made.
 pub struct Program {
     root: NodeId,
+    /// How many levels deep the expression is.
+    depth: u32,
     locals: u32,
     variables: Box<[(u32, std::sync::Arc<str>)]>,
     nodes: Box<[Node]>,

@@ -66,7 +66,7 @@ pub(super) fn evaluate<'a>(
         locals,
         cost: 0,
         limit: budget.limit.saturating_sub(budget.spent),
-        meter: Meter::new(budget.interrupted),
+        meter: Meter::new(program.depth, budget.interrupted),
         iterations: 0,
         lookups: Lookups::default(),
     };
@@ -87,7 +87,8 @@ impl<'a> Evaluation<'a, '_> {
         if self.cost > self.limit { Err(Failure::Halt(Halt::CostLimit)) } else { Ok(()) }
     }
 
-    /// The value of a node.
+    /// The value of a node. The evaluator recurses here: a level takes little of the stack, because what does
+    /// not recurse itself is in functions of its own.
     fn eval(&mut self, node: NodeId) -> Outcome<'a> {
         let Some(node) = self.program.nodes.get(node as usize) else { return Err(no_such_overload()) };
         match *node {
@@ -104,19 +105,29 @@ impl<'a> Evaluation<'a, '_> {
             Node::Matches { pattern, rule, text, constant } => self.matches(pattern, rule, text, constant),
             Node::Member { set, element } => self.member(set, element),
             Node::Call(place) => self.call(place),
-            Node::OrOptional(left, right) => match self.eval(left)? {
-                Value::Optional(None) => self.eval(right),
-                value => Ok(value),
-            },
-            Node::OrValue(left, right) => match self.eval(left)? {
-                Value::Optional(None) => self.eval(right),
-                Value::Optional(Some(value)) => Ok(Value::clone(&value)),
-                value => Ok(value),
-            },
+            Node::OrOptional(left, right) => self.or_optional(left, right),
+            Node::OrValue(left, right) => self.or_value(left, right),
             Node::List(span) => self.list(span),
             Node::Map(span) => self.map(span),
             Node::Struct(place) => self.message(place),
             Node::Fold(place) => self.fold(place),
+        }
+    }
+
+    /// `a.or(b)`.
+    fn or_optional(&mut self, left: NodeId, right: NodeId) -> Outcome<'a> {
+        match self.eval(left)? {
+            Value::Optional(None) => self.eval(right),
+            value => Ok(value),
+        }
+    }
+
+    /// `a.orValue(b)`.
+    fn or_value(&mut self, left: NodeId, right: NodeId) -> Outcome<'a> {
+        match self.eval(left)? {
+            Value::Optional(None) => self.eval(right),
+            Value::Optional(Some(value)) => Ok(Value::clone(&value)),
+            value => Ok(value),
         }
     }
 
@@ -157,6 +168,10 @@ impl<'a> Evaluation<'a, '_> {
     /// `==` and `!=`.
     fn equal(&mut self, left: NodeId, right: NodeId, rule: Rule) -> Outcome<'a> {
         let [left, right] = self.both(left, right)?;
+        self.equality(left, right, rule)
+    }
+
+    fn equality(&mut self, left: Outcome<'a>, right: Outcome<'a>, rule: Rule) -> Outcome<'a> {
         let (Ok(one), Ok(other)) = (&left, &right) else { return self.strict(rule, left, right) };
         let answer = match crate::value::equal(one, other, &mut self.meter) {
             Err(halt @ Failure::Halt(_)) => return Err(halt),

@@ -1,6 +1,6 @@
 //! What the libraries have in common: their arguments, their results, and the texts of values in faults.
 
-use crate::value::{Bytes, Entries, List, Map, Opaque, Str, Value};
+use crate::value::{Bytes, Entries, List, Map, Meter, Opaque, Str, Value};
 use crate::{Failure, Outcome, Overload, Run, Type};
 use object::float;
 use object::quote::Quoted;
@@ -117,6 +117,16 @@ pub(crate) fn member(
     call: for<'a> fn(&[Value<'a>]) -> Outcome<'a>,
 ) -> Overload {
     Overload { member: true, ..overload(id, params, result, call) }
+}
+
+/// A signature of a function that counts its own work.
+pub(crate) fn metered(
+    id: &'static str,
+    params: impl Into<Vec<Type>>,
+    result: Type,
+    call: for<'a> fn(&[Value<'a>], &mut Meter<'_>) -> Outcome<'a>,
+) -> Overload {
+    Overload { id, member: false, params: params.into(), result, run: Run::Metered(call) }
 }
 
 /// A function of a library.
