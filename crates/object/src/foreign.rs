@@ -1,5 +1,5 @@
-//! Values of expressions that JSON cannot hold, such as a point in time, where a tree of plain JSON is made of
-//! an expression's value.
+//! Values of expressions that JSON cannot hold, such as a point in time, where a tree of plain JSON is made
+//! of an expression's value.
 //!
 //! The reference keeps such values as they are in its trees, and refuses them when it compares the tree with
 //! a schema, in errors that show them as Go does. A tree has such a value as [`Value::Bytes`], which plain

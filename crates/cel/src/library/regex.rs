@@ -1,8 +1,8 @@
 //! What a pattern finds in a text: `find` and `findAll`.
 //!
 //! A pattern that is constant is compiled with the expression; another one is looked up in the cache of
-//! patterns. An evaluation that asks for too much of either is interrupted; in the reference only the deadline
-//! of the request ends it.
+//! patterns. An evaluation that asks for too much of either is interrupted; in the reference only the
+//! deadline of the request ends it.
 
 use super::support::{function, int, text, texts};
 use crate::value::{Meter, Str, Value};

@@ -14,7 +14,8 @@ use object::{Key, Text};
 /// The largest whole number that JSON has exactly.
 const EXACT: u64 = (1 << 53) - 1;
 
-/// Converts the value of one expression, or its parts one after the other. What they take together is bounded.
+/// Converts the value of one expression, or its parts one after the other. What they take together is
+/// bounded.
 #[derive(Debug)]
 pub struct Converter {
     room: Room,

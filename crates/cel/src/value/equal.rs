@@ -16,8 +16,8 @@ type Answer = Result<bool, Failure>;
 /// Whether two values are equal. A list or map of a schema cannot be compared with what is none: that is an
 /// error.
 ///
-/// What has parts is compared part by part; a level takes little of the stack, because what does not recurse is
-/// in functions of its own.
+/// What has parts is compared part by part; a level takes little of the stack, because what does not recurse
+/// is in functions of its own.
 pub(crate) fn equal<'a>(one: &Value<'a>, other: &Value<'a>, meter: &mut Meter<'_>) -> Answer {
     meter.spend(1)?;
     match (one, other) {
