@@ -16,10 +16,3 @@ pub(crate) mod standard;
 pub(crate) mod strings;
 mod support;
 pub(crate) mod urls;
-
-use crate::{Function, Settings};
-
-/// The functions of the standard library and the operators.
-pub(crate) fn standard(settings: &Settings) -> Vec<Function> {
-    standard::functions(settings)
-}
