@@ -101,7 +101,7 @@ pub enum Run {
 
 impl Overload {
     /// The same signature, called on its first argument.
-    pub(crate) fn as_member(self) -> Self {
+    pub(crate) fn on_target(self) -> Self {
         Self { member: true, ..self }
     }
 }

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 /// The functions of the library.
 pub(crate) fn functions() -> Vec<Function> {
     let element = || Type::param("A");
-    let sought = |id, call| metered(id, [Type::list(element()), element()], Type::Int, call).as_member();
+    let sought = |id, call| metered(id, [Type::list(element()), element()], Type::Int, call).on_target();
     let one = |id, ty: Type, result, call| member(id, [Type::list(ty)], result, call);
     vec![
         function(

@@ -20,8 +20,8 @@ pub(crate) fn functions() -> Vec<Function> {
         function("optional.none", [overload("optional_none", [], optional(), |_| Ok(Value::Optional(None)))]),
         function("value", [member("optional_value", [optional()], value(), content)]),
         function("hasValue", [member("optional_hasValue", [optional()], Type::Bool, has)]),
-        function("or", [planned("optional_or_optional", [optional(), optional()], optional()).as_member()]),
-        function("orValue", [planned("optional_orValue_value", [optional(), value()], value()).as_member()]),
+        function("or", [planned("optional_or_optional", [optional(), optional()], optional()).on_target()]),
+        function("orValue", [planned("optional_orValue_value", [optional(), value()], value()).on_target()]),
         function("_?._", [planned("select_optional_field", [Type::Dyn, Type::String], optional())]),
         function(
             "_[?_]",

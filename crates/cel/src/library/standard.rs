@@ -140,7 +140,7 @@ fn comparison(name: &str) -> Function {
 fn collections() -> Vec<Function> {
     use Type::{Bool, Bytes, Int, String};
     let size =
-        |global, inst, ty: Type| [planned(global, [ty.clone()], Int), planned(inst, [ty], Int).as_member()];
+        |global, inst, ty: Type| [planned(global, [ty.clone()], Int), planned(inst, [ty], Int).on_target()];
     let sizes = [
         size("size_bytes", "bytes_size", Bytes),
         size("size_list", "list_size", list()),
@@ -161,7 +161,7 @@ fn collections() -> Vec<Function> {
 
 fn texts() -> Vec<Function> {
     use Type::{Bool, String};
-    let on_text = |id| planned(id, [String, String], Bool).as_member();
+    let on_text = |id| planned(id, [String, String], Bool).on_target();
     vec![
         function("contains", [on_text("contains_string")]),
         function("endsWith", [on_text("ends_with_string")]),

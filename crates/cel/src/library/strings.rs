@@ -76,7 +76,7 @@ pub(crate) fn functions(release: u32) -> Vec<Function> {
     ];
     if release >= 1 {
         let params = vec![Type::String, Type::list(Type::Dyn)];
-        let format = metered("string_format", params, Type::String, format::format).as_member();
+        let format = metered("string_format", params, Type::String, format::format).on_target();
         functions.push(function("format", [format]));
         functions.push(function("strings.quote", [overload("strings_quote", [s], Type::String, quote)]));
     }

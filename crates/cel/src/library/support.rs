@@ -116,7 +116,7 @@ pub(crate) fn member(
     result: Type,
     call: for<'a> fn(&[Value<'a>]) -> Outcome<'a>,
 ) -> Overload {
-    overload(id, params, result, call).as_member()
+    overload(id, params, result, call).on_target()
 }
 
 /// A signature of a function that counts its own work.
