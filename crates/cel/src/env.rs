@@ -99,6 +99,13 @@ pub enum Run {
     Match(for<'a> fn(&Pattern, &[Value<'a>], &mut Meter<'_>) -> Outcome<'a>),
 }
 
+impl Overload {
+    /// The same signature, called on its first argument.
+    pub(crate) fn on_target(self) -> Self {
+        Self { member: true, ..self }
+    }
+}
+
 impl std::fmt::Debug for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -143,7 +150,6 @@ pub struct EnvBuilder {
 impl Env {
     /// The environment of the standard library with these settings.
     pub fn standard(settings: Settings) -> EnvBuilder {
-        let functions = crate::library::standard(&settings);
         let scope = Scope {
             outer: None,
             variables: Vec::new(),
@@ -152,7 +158,7 @@ impl Env {
             types: Vec::new(),
             settings,
         };
-        EnvBuilder { scope }.functions(functions)
+        EnvBuilder { scope }.functions(crate::library::standard::functions())
     }
 
     /// A larger environment.

@@ -9,7 +9,7 @@
 //! turn there.
 //!
 //! Work that costs do not bound (the length of a text at the cost of one, equality of values within values)
-//! is counted apart, by [`crate::value`]'s meter, and ends an evaluation as if it was interrupted.
+//! is counted apart, by [`crate::value::Meter`], and ends an evaluation as if it was interrupted.
 
 mod node;
 mod plan;

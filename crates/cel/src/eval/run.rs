@@ -17,8 +17,6 @@ pub(super) use messages::PACKAGE;
 pub(super) use operator::convert;
 use std::sync::Arc;
 
-/// The iterations of loops between two questions whether to end.
-const BETWEEN_QUESTIONS: u32 = 100;
 /// The locals that need no memory of their own.
 const INLINE: usize = 9;
 
@@ -41,7 +39,8 @@ struct Evaluation<'a, 'e> {
     /// What it may cost.
     limit: u64,
     meter: Meter<'e>,
-    iterations: u32,
+    /// The rounds of loops so far.
+    rounds: u64,
     lookups: Lookups<'a>,
 }
 
@@ -67,7 +66,7 @@ pub(super) fn evaluate<'a>(
         cost: 0,
         limit: budget.limit.saturating_sub(budget.spent),
         meter: Meter::new(program.depth, budget.interrupted),
-        iterations: 0,
+        rounds: 0,
         lookups: Lookups::default(),
     };
     let outcome = evaluation.eval(program.root);

@@ -4,16 +4,13 @@
 
 use super::support::{function, list, member, metered};
 use crate::value::{List, Meter, Value, equal};
-use crate::{Failure, Function, Outcome, Overload, Type};
+use crate::{Failure, Function, Outcome, Type};
 use std::cmp::Ordering;
 
 /// The functions of the library.
 pub(crate) fn functions() -> Vec<Function> {
     let element = || Type::param("A");
-    let sought = |id, call| Overload {
-        member: true,
-        ..metered(id, [Type::list(element()), element()], Type::Int, call)
-    };
+    let sought = |id, call| metered(id, [Type::list(element()), element()], Type::Int, call).on_target();
     let one = |id, ty: Type, result, call| member(id, [Type::list(ty)], result, call);
     vec![
         function(

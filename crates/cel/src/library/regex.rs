@@ -11,7 +11,7 @@ use pattern::Pattern;
 
 /// The functions of the library.
 pub(crate) fn functions() -> Vec<Function> {
-    let member = |id, params: &[Type], result, call| Overload {
+    let on_text = |id, params: &[Type], result, call| Overload {
         id,
         member: true,
         params: params.to_vec(),
@@ -20,12 +20,12 @@ pub(crate) fn functions() -> Vec<Function> {
     };
     let (text, list) = (Type::String, Type::list(Type::String));
     vec![
-        function("find", [member("string_find_string", &[text.clone(), text.clone()], Type::String, find)]),
+        function("find", [on_text("string_find_string", &[text.clone(), text.clone()], Type::String, find)]),
         function(
             "findAll",
             [
-                member("string_find_all_string", &[text.clone(), text.clone()], list.clone(), find_all),
-                member("string_find_all_string_int", &[text.clone(), text, Type::Int], list, find_all),
+                on_text("string_find_all_string", &[text.clone(), text.clone()], list.clone(), find_all),
+                on_text("string_find_all_string_int", &[text.clone(), text, Type::Int], list, find_all),
             ],
         ),
     ]

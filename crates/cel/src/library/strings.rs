@@ -19,7 +19,7 @@ use super::support::{
     self, MOST_BYTES, function, int, list, member, metered, overload, part, str, string, text,
 };
 use crate::value::{Str, Value};
-use crate::{Failure, Function, Halt, Outcome, Overload, Type};
+use crate::{Failure, Function, Halt, Outcome, Type};
 
 /// The functions of a release of the library.
 pub(crate) fn functions(release: u32) -> Vec<Function> {
@@ -76,8 +76,8 @@ pub(crate) fn functions(release: u32) -> Vec<Function> {
     ];
     if release >= 1 {
         let params = vec![Type::String, Type::list(Type::Dyn)];
-        let format = metered("string_format", params, Type::String, format::format);
-        functions.push(function("format", [Overload { member: true, ..format }]));
+        let format = metered("string_format", params, Type::String, format::format).on_target();
+        functions.push(function("format", [format]));
         functions.push(function("strings.quote", [overload("strings_quote", [s], Type::String, quote)]));
     }
     functions

@@ -1,7 +1,8 @@
 //! Loops.
 
-use super::{BETWEEN_QUESTIONS, Evaluation, Slot, no_such_overload};
+use super::{Evaluation, Slot, no_such_overload};
 use crate::eval::node::Fold;
+use crate::kubernetes::ROUNDS_BETWEEN_CHECKS;
 use crate::value::{List, Map, Value};
 use crate::{Failure, Outcome};
 
@@ -81,8 +82,8 @@ impl<'a> Evaluation<'a, '_> {
         }
         let next = self.eval(fold.step);
         self.set(fold.accumulator, slot(next)?);
-        self.iterations = self.iterations.wrapping_add(1);
-        if self.iterations.is_multiple_of(BETWEEN_QUESTIONS) {
+        self.rounds += 1;
+        if self.rounds.is_multiple_of(ROUNDS_BETWEEN_CHECKS) {
             self.meter.ask()?;
         }
         Ok(true)
