@@ -32,8 +32,7 @@ pub(crate) const KIND: Kind = Kind {
     ..super::PLAIN
 };
 
-/// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether the
-/// expressions of mutations compile is not checked.
+/// The field errors of a policy, which takes the place of `old`, but for those of its metadata.
 fn validate(object: &Map, old: Option<&Map>) -> List {
     let spec = MutatingAdmissionPolicy::of(object).spec();
     let before = old.map(|old| MutatingAdmissionPolicy::of(old).spec().map());
@@ -159,7 +158,7 @@ mod tests {
             r#"{"apiVersion":"admissionregistration.k8s.io/v1alpha1","kind":"MutatingAdmissionPolicy","spec":{
             "matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":["x"],"apiVersions":["v1"],"resources":["nones"]}]},
             "reinvocationPolicy":"Never","matchConditions":[{"name":"a","expression":"variables.x"}],"variables":[{"name":"x","expression":"variables.x"}],
-            "mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[]"}}]}}"#,
+            "mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{}]"}}]}}"#,
         );
         assert_eq!(
             errors,
