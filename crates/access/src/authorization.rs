@@ -152,7 +152,7 @@ fn webhook_of_flags(options: &AuthorizationWebhookOptions) -> Result<WebhookEntr
         failure_policy: webhook::FailurePolicy::NoOpinion,
         backoff: Backoff::default(),
     };
-    Ok(WebhookEntry { kubeconfig, config })
+    Ok(WebhookEntry { kubeconfig, config, conditions: webhook::Conditions::default() })
 }
 
 /// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server; those

@@ -4,6 +4,7 @@ use crate::Warnings;
 use crate::chain::Passes;
 use auth::User;
 use kinds::ResourceType;
+use object::label::Selector;
 use object::{Map, Value, excerpt};
 use schema::{GroupVersionKind, Status, Type, semantic};
 use std::sync::Arc;
@@ -85,6 +86,15 @@ pub trait Request: Send + Sync {
     /// The resources that are served of a kind.
     fn resources_of(&self, kind: &GroupVersionKind) -> Vec<Arc<ResourceType>>;
 
+    /// The objects of a resource that are the parameters of a policy, in the version of the resource, as
+    /// their JSON reads. `namespace` is empty for a resource without namespaces.
+    fn parameters<'a>(
+        &'a self,
+        resource: &'a ResourceType,
+        namespace: &'a str,
+        pick: Pick<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Status>>;
+
     /// An object of the working version, in the version of one of the equivalents.
     fn to_version<'a>(
         &'a self,
@@ -99,6 +109,15 @@ pub trait Request: Send + Sync {
         object: Value,
         resource: &'a ResourceType,
     ) -> BoxFuture<'a, Result<Value, Status>>;
+}
+
+/// Which objects of a resource are meant.
+#[derive(Clone, Copy, Debug)]
+pub enum Pick<'a> {
+    /// The one of this name.
+    Name(&'a str),
+    /// Those with such labels.
+    Labels(&'a Selector),
 }
 
 impl Attributes<'_> {

@@ -1,6 +1,7 @@
 //! The chain of plugins, and the proof that a write has passed it.
 
-use crate::{Attributes, Operation, managed_fields, webhook};
+use crate::reinvocation::Memory;
+use crate::{Attributes, Operation, managed_fields};
 use object::Value;
 use schema::Status;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -202,7 +203,9 @@ pub struct Passes {
     is_second: AtomicBool,
     again: AtomicBool,
     /// What the plugin for mutating webhooks keeps between the passes.
-    pub(crate) webhooks: webhook::Memory,
+    pub(crate) webhooks: Memory,
+    /// What the plugin for mutating policies keeps between the passes.
+    pub(crate) policies: Memory,
 }
 
 impl Passes {

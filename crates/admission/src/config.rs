@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::Chain;
-use crate::plugins::{PLUGINS, Parts, PluginSettings, Row, Shared, WITHOUT_EFFECT};
+use crate::plugins::{PLUGINS, Parts, PluginSettings, Row, Shared};
 use auth::Authorizer;
 use cache::Cache;
 use object::{Map, Value};
@@ -69,7 +69,7 @@ pub fn shared(options: &AdmissionOptions, cache: &Cache) -> Result<Shared, Error
 
 /// Whether a plugin of this name can be turned on and off.
 pub fn is_known(name: &str) -> bool {
-    PLUGINS.iter().any(|row| row.name == name) || WITHOUT_EFFECT.contains(&name)
+    PLUGINS.iter().any(|row| row.name == name)
 }
 
 /// The plugins that are on, in their order.

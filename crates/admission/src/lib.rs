@@ -16,17 +16,23 @@
 
 mod attributes;
 mod chain;
+mod conditions;
 pub mod config;
+mod evaluation;
 mod lister;
 mod managed_fields;
+mod matching;
 pub mod plugins;
+pub mod policy;
+mod reinvocation;
 #[cfg(test)]
 mod testing;
+mod versioned;
 mod warnings;
 pub mod webhook;
 mod writer;
 
-pub use attributes::{Attributes, Operation, Request, differ_in_ownership_only};
+pub use attributes::{Attributes, Operation, Pick, Request, differ_in_ownership_only};
 pub use chain::{Admitted, Chain, Immediate, Passes, Plugin, Reservation, Settled};
 pub use lister::Lister;
 pub use warnings::Warnings;

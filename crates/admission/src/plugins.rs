@@ -74,6 +74,7 @@ pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 pub use taint_nodes_by_condition::TaintNodesByCondition;
 
+use crate::policy::{MutatingAdmissionPolicy, ValidatingAdmissionPolicy};
 use crate::webhook::{self, Breakers, MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
 use crate::{Plugin, Writer};
 use auth::Authorizer;
@@ -147,6 +148,8 @@ pub struct Gates {
     pub node_audience_restriction: bool,
     /// `AllowInsecureKubeletCertificateSigningRequests`.
     pub insecure_kubelet_requests: bool,
+    /// `MutatingAdmissionPolicy`.
+    pub mutating_admission_policy: bool,
 }
 
 impl Default for Gates {
@@ -159,6 +162,7 @@ impl Default for Gates {
             volume_attributes_class: false,
             node_audience_restriction: true,
             insecure_kubelet_requests: false,
+            mutating_admission_policy: false,
         }
     }
 }
@@ -205,14 +209,13 @@ pub const PLUGINS: &[Row] = &[
     row::<DefaultIngressClass>(true),
     row::<DenyServiceExternalIPs>(false),
     row::<PodTopologyLabels>(true),
+    row::<MutatingAdmissionPolicy>(true),
     row::<MutatingAdmissionWebhook>(true),
+    row::<ValidatingAdmissionPolicy>(true),
     row::<ValidatingAdmissionWebhook>(true),
     row::<ResourceQuota>(true),
     row::<AlwaysDeny>(false),
 ];
-
-/// Plugins that the reference has, and this server not yet: their names are known, and have no effect.
-pub const WITHOUT_EFFECT: &[&str] = &["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];
 
 /// A plugin that is made of the parts of a server.
 pub trait Builtin: Plugin + Sized + 'static {

@@ -2,7 +2,7 @@
 //! them.
 
 use crate::plugins::{Builtin, Parts, PluginSettings, Shared};
-use crate::{Attributes, Operation, Plugin, Request, Reservation, Warnings};
+use crate::{Attributes, Operation, Pick, Plugin, Request, Reservation, Warnings};
 use auth::{Authorizer, User};
 use cache::{Cache, CacheOptions, Change, Field, Spec};
 use kinds::{ResourceType, Scope, Storage};
@@ -84,6 +84,8 @@ pub(crate) struct Write<'a> {
     pub(crate) warnings: Warnings,
     pub(crate) deadline: Option<Instant>,
     pub(crate) asks_webhooks: bool,
+    /// Parameters of policies: resource, namespace, object.
+    pub(crate) params: Vec<(&'a str, &'a str, Value)>,
 }
 
 impl<'a> Write<'a> {
@@ -101,6 +103,7 @@ impl<'a> Write<'a> {
             warnings: Warnings::default(),
             deadline: None,
             asks_webhooks: true,
+            params: Vec::new(),
         }
     }
 
@@ -207,6 +210,26 @@ impl Request for Write<'_> {
         let versions = rows.flat_map(|row| row.versions.iter().map(move |version| (row, version)));
         let named = versions.filter(|(_, version)| kind.version == version.name);
         named.filter_map(|(row, version)| ResourceType::builtin(row, version)).map(Arc::new).collect()
+    }
+
+    fn parameters<'a>(
+        &'a self,
+        resource: &'a ResourceType,
+        namespace: &'a str,
+        pick: Pick<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+        let is_picked = |params: &&(&str, &str, Value)| {
+            let metadata = params.2.get("metadata").and_then(Value::as_map);
+            let label = |key: &str| metadata?.get("labels")?.get(key)?.as_str();
+            params.0 == resource.resource.as_str()
+                && params.1 == namespace
+                && match pick {
+                    Pick::Name(name) => metadata.and_then(|of| of.get("name")?.as_str()) == Some(name),
+                    Pick::Labels(selector) => selector.matches_with(label),
+                }
+        };
+        let found = self.params.iter().filter(is_picked).map(|params| params.2.clone()).collect();
+        Box::pin(std::future::ready(Ok(found)))
     }
 
     fn to_version<'a>(

@@ -8,8 +8,8 @@
 //!
 //! | step | module |
 //! |---|---|
-//! | read configurations | `configuration`, `rules`, `conditions` |
-//! | find the webhooks for a write | `matching` |
+//! | read configurations | `configuration` |
+//! | find the webhooks for a write | `found` |
 //! | make a review of it | `review` |
 //! | ask, within the bounds | `call`, `services`, `breaker` |
 //! | check the answer | `answer` |
@@ -18,28 +18,26 @@
 mod answer;
 mod breaker;
 mod call;
-mod conditions;
 mod configuration;
-mod matching;
+mod found;
 mod mutating;
 mod review;
-mod rules;
 mod services;
 #[cfg(test)]
 mod tests;
 mod validating;
 
 pub use breaker::Breakers;
-pub(crate) use mutating::Memory;
 pub use mutating::MutatingAdmissionWebhook;
 pub use services::services;
 pub use validating::ValidatingAdmissionWebhook;
 
 use crate::Lister;
+use crate::matching::{Namespaces, read_labels};
 use crate::plugins::Parts;
 use answer::Role;
+use auth::Authorizer;
 use configuration::Configuration;
-use matching::{Namespaces, read_labels};
 use outbound::{Kubeconfig, WebhookClients};
 use schema::config_file;
 use schema::view::View as _;
@@ -67,6 +65,8 @@ struct Webhooks {
     role: Role,
     configurations: Lister<Configuration>,
     namespaces: Namespaces,
+    /// Answers the authorization checks of match conditions.
+    authorizer: Authorizer,
     clients: WebhookClients,
     settings: WebhookSettings,
     breakers: Breakers,
@@ -87,6 +87,7 @@ impl Webhooks {
             role,
             configurations: Lister::new(configurations, ty, Configuration::read),
             namespaces: Lister::new(parts.resource("namespaces")?, Namespace::schema(), read_labels),
+            authorizer: parts.authorizer.clone(),
             clients: WebhookClients::new(kubeconfig, services),
             settings: parts.settings.webhooks,
             breakers: parts.shared.breakers.clone(),

@@ -125,10 +125,49 @@ impl TokenIdentity {
     }
 }
 
-/// Why a token is invalid, for the log and for a TokenReview. It contains no token.
+/// Why a token is invalid, for a TokenReview. It contains no token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidToken(pub String);
+#[error("{text}")]
+pub struct InvalidToken {
+    text: String,
+    /// For the log, if that is another text.
+    logged: Option<String>,
+}
+
+impl InvalidToken {
+    /// The text for a TokenReview. It may have values of claims.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text for the log.
+    pub fn logged(&self) -> &str {
+        self.logged.as_deref().unwrap_or(&self.text)
+    }
+
+    /// A text for a TokenReview whose end has values of claims, which the log does not show.
+    pub(crate) fn withholding(begin: &str, values: impl fmt::Display) -> Self {
+        Self { text: format!("{begin}{values}"), logged: Some(format!("{begin}[withheld]")) }
+    }
+
+    /// The same, after another text.
+    pub(crate) fn after(self, begin: &str) -> Self {
+        let after = |text: String| format!("{begin}{text}");
+        Self { text: after(self.text), logged: self.logged.map(after) }
+    }
+}
+
+impl From<String> for InvalidToken {
+    fn from(text: String) -> Self {
+        Self { text, logged: None }
+    }
+}
+
+impl From<&str> for InvalidToken {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
 
 /// The outcome of a method for a token; `None` if the token does not belong to the method.
 pub type TokenOutcome = Result<Option<TokenIdentity>, InvalidToken>;
@@ -248,7 +287,7 @@ impl Authenticators {
                     return Ok(Authenticated { user: Arc::new(user), warning });
                 }
                 Err(error) => {
-                    log::debug!(error:%; "a token was refused");
+                    log::debug!(error = error.logged(); "a token was refused");
                     is_refused = true;
                 }
             },
@@ -282,20 +321,24 @@ impl Authenticators {
     ) -> Result<TokenIdentity, InvalidToken> {
         // The first method of the reference is its loopback token, which gives this error for every other
         // token.
-        let mut errors = vec!["invalid bearer token".to_owned()];
+        let mut errors = vec![InvalidToken::from("invalid bearer token")];
         for method in &self.tokens {
             match method.authenticate(token, audiences).wait().await {
                 Ok(Some(identity)) => {
                     return Ok(TokenIdentity { user: identity.user.authenticated(), ..identity });
                 }
                 Ok(None) => {}
-                Err(InvalidToken(error)) if errors.contains(&error) => {}
-                Err(InvalidToken(error)) => errors.push(error),
+                Err(error) if errors.iter().any(|there| there.text == error.text) => {}
+                Err(error) => errors.push(error),
             }
         }
-        let several = errors.len() > 1;
-        let all = errors.join(", ");
-        Err(InvalidToken(if several { format!("[{all}]") } else { all }))
+        let all = |text: fn(&InvalidToken) -> &str| {
+            let all = errors.iter().map(text).collect::<Vec<_>>().join(", ");
+            if errors.len() > 1 { format!("[{all}]") } else { all }
+        };
+        let withholds = errors.iter().any(|error| error.logged.is_some());
+        let logged = withholds.then(|| all(InvalidToken::logged));
+        Err(InvalidToken { text: all(InvalidToken::text), logged })
     }
 }
 

@@ -262,19 +262,25 @@ impl Authorizer {
     /// The decision on a request: that of the first mode with an opinion. Without one, the reasons and errors
     /// of all.
     pub async fn decide(&self, user: &User, attributes: &Attributes) -> Verdict {
-        let (mut reasons, mut errors) = (Vec::new(), Vec::new());
+        let mut undecided = Undecided::default();
         for mode in &*self.modes() {
-            let verdict = mode.decide(user, attributes).wait().await;
-            if verdict.decision != Decision::NoOpinion {
+            if let Some(verdict) = undecided.add(mode.decide(user, attributes).wait().await) {
                 return verdict;
             }
-            errors.extend(verdict.error);
-            let reason = verdict.reason.to_string();
-            if !reason.is_empty() {
-                reasons.push(reason);
+        }
+        undecided.verdict()
+    }
+
+    /// The decision on a request, as [`Authorizer::decide`] makes it; `None` if a mode has to be waited for.
+    pub fn decide_now(&self, user: &User, attributes: &Attributes) -> Option<Verdict> {
+        let mut undecided = Undecided::default();
+        for mode in &*self.modes() {
+            let Deferred::Now(verdict) = mode.decide(user, attributes) else { return None };
+            if let Some(verdict) = undecided.add(verdict) {
+                return Some(verdict);
             }
         }
-        Verdict { error: aggregate(&errors), ..Verdict::no_opinion(reasons.join("\n")) }
+        Some(undecided.verdict())
     }
 
     /// What a user may do, by all modes that can list it.
@@ -292,12 +298,38 @@ impl Authorizer {
     }
 }
 
+/// What modes without an opinion said.
+#[derive(Default)]
+struct Undecided {
+    reasons: Vec<String>,
+    errors: Vec<String>,
+}
+
+impl Undecided {
+    /// Adds what a mode said; the verdict if it decides.
+    fn add(&mut self, verdict: Verdict) -> Option<Verdict> {
+        if verdict.decision != Decision::NoOpinion {
+            return Some(verdict);
+        }
+        self.errors.extend(verdict.error);
+        let reason = verdict.reason.to_string();
+        if !reason.is_empty() {
+            self.reasons.push(reason);
+        }
+        None
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict { error: aggregate(&self.errors), ..Verdict::no_opinion(self.reasons.join("\n")) }
+    }
+}
+
 fn chain(modes: impl IntoIterator<Item = Arc<dyn Authorize>>) -> Modes {
     std::iter::once(Arc::new(Masters) as Arc<dyn Authorize>).chain(modes).collect()
 }
 
 /// The text of several errors, as the reference writes it: each once.
-pub(crate) fn aggregate(errors: &[String]) -> Option<String> {
+pub fn aggregate(errors: &[String]) -> Option<String> {
     let mut distinct: Vec<&str> = Vec::new();
     for error in errors {
         if !distinct.contains(&error.as_str()) {

@@ -122,7 +122,8 @@ impl BootstrapTokens {
         let Some(audiences) = agnostic_audiences(asked, &self.audiences) else { return Ok(None) };
         let Some((id, secret)) = parse(token) else { return Ok(None) };
         let name = format!("{PREFIX}{id}");
-        let found = self.secrets.lookup(NAMESPACE, &name).map_err(|error| InvalidToken(error.to_string()))?;
+        let found =
+            self.secrets.lookup(NAMESPACE, &name).map_err(|error| InvalidToken::from(error.to_string()))?;
         let Some(found) = found else { return Ok(None) };
         match groups(&found, id, secret, now) {
             Ok(groups) => {

@@ -3,7 +3,25 @@
 pub mod authentication;
 pub mod authorization;
 
+use expressions::Fault;
+use expressions::configuration::Expression;
+use object::field::{Error, List, Path};
 use object::quote::quote;
+
+/// An expression that was compiled, unless something is wrong with it.
+fn compiled(
+    outcome: Result<Expression, Fault>,
+    text: &str,
+    path: &Path<'_>,
+    errors: &mut List,
+) -> Option<Expression> {
+    outcome
+        .map_err(|fault| match fault {
+            Fault::Invalid(detail) => errors.push(Error::invalid(path, text, detail)),
+            Fault::Internal(detail) => errors.push(Error::internal(path, detail)),
+        })
+        .ok()
+}
 
 /// Why a text is not a URL, with the message of Go.
 pub fn url_fault(text: &str) -> Option<String> {

@@ -22,6 +22,7 @@ mod bootstrap_token;
 mod certificate;
 pub mod config;
 mod expiring;
+mod expression;
 mod impersonate;
 pub mod jwt;
 pub mod node;
@@ -43,7 +44,7 @@ pub use authenticate::{
 };
 pub use authorize::{
     AlwaysAllow, AlwaysDeny, Authorize, Authorized, Authorizer, Decision, Denied, PathRule, Reason,
-    ResourceRule, Rules, Verdict,
+    ResourceRule, Rules, Verdict, aggregate,
 };
 pub use bearer::has_extra_space;
 pub use bootstrap_token::{BootstrapSecret, BootstrapTokens, SigningToken};

@@ -8,14 +8,15 @@
 //!    seconds.
 //!
 //! `provider` has the discovery document and the keys of an issuer, `verify` validates its tokens, `mapping`
-//! makes users from their claims. Expressions in place of claims belong into `Mappings::user`.
+//! makes users from their claims, with what the `evaluator` makes of expressions.
 
 mod distributed;
+mod evaluator;
 mod mapping;
 mod provider;
 mod verify;
 
-pub use mapping::{Mapping, Mappings};
+pub use mapping::{ClaimOrExpression, Mapping, Mappings, Rule};
 pub use provider::InvalidUrl;
 
 use crate::jwt::{Algorithm, Claims, Unverified};
@@ -86,8 +87,10 @@ impl Issuer {
         let provider = Provider::start(&config.issuer, config.discovery_url.as_deref(), client.clone())?;
         let verifier = Verifier::new(provider, config.audiences.clone(), config.algorithms.clone());
         let resolver = match &config.mappings.groups {
-            Some(groups) => Some(Arc::new(Resolver::new(groups.claim.clone(), client, &config)?)),
-            None => None,
+            Some(ClaimOrExpression::Claim(groups)) => {
+                Some(Arc::new(Resolver::new(groups.claim.clone(), client, &config)?))
+            }
+            Some(ClaimOrExpression::Expression(_)) | None => None,
         };
         Ok(Self { config, verifier, resolver })
     }
@@ -104,14 +107,15 @@ impl Issuer {
     async fn identity(&self, mut claims: Claims, audiences: Vec<String>) -> TokenOutcome {
         if let Some(resolver) = &self.resolver {
             let expanded = resolver.expand(&mut claims).await;
-            expanded
-                .map_err(|why| InvalidToken(format!("oidc: could not expand distributed claims: {why}")))?;
+            expanded.map_err(|why| {
+                InvalidToken::from(format!("oidc: could not expand distributed claims: {why}"))
+            })?;
         }
         self.user(&claims, audiences)
     }
 
     fn user(&self, claims: &Claims, audiences: Vec<String>) -> TokenOutcome {
-        let user = self.config.mappings.user(claims).map_err(InvalidToken)?;
+        let user = self.config.mappings.user(claims)?;
         Ok(Some(TokenIdentity::new(user, audiences)))
     }
 }
@@ -194,9 +198,9 @@ impl AuthenticateToken for Issuers {
             return Deferred::Now(Ok(None));
         };
         let Some(keys) = issuer.verifier.keys() else {
-            return Deferred::Now(Err(InvalidToken("oidc: authenticator not initialized".to_owned())));
+            return Deferred::Now(Err("oidc: authenticator not initialized".into()));
         };
-        let refused = |why: String| InvalidToken(format!("oidc: verify token: {why}"));
+        let refused = |why: String| InvalidToken::from(format!("oidc: verify token: {why}"));
         match issuer.verifier.check(unverified, &keys, Time::now().unix()) {
             Err(why) => Deferred::Now(Err(refused(why))),
             Ok(Checked::Verified(claims)) => {

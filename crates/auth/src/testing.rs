@@ -1,4 +1,6 @@
-//! For tests of authorizers that follow objects: a cache, and such an authorizer over it.
+//! For tests: answers of the reference, a cache, and an authorizer over it.
+
+pub(crate) mod reference;
 
 use cache::{Cache, CacheOptions, Change, Resource, Spec};
 use std::sync::Arc;

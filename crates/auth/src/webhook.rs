@@ -3,12 +3,19 @@
 //! 1. **Answers are cached**, with one lifetime for those that allow and another for the others; their number
 //!    and the size of their requests are bounded.
 //! 2. **Only the requests that need the server wait for it**, and no longer than its time-out.
+//! 3. **Requests that do not match are not sent** ([`Conditions`]): they are left to the next mode.
+
+mod conditions;
+mod requirement;
+
+pub use conditions::Conditions;
 
 use crate::expiring::{Digest, Expiring};
 use crate::{Attributes, Authorize, Decision, Reason, Rules, Selectors, Target, User, Verdict};
 use aws_lc_rs::digest::{SHA256, digest};
-use object::{Map, Value, field_selector, label};
+use object::{Map, Value};
 use outbound::{Endpoint, Error};
+use requirement::Requirement;
 use schema::view::View as _;
 use schema::views::authorization::{v1, v1beta1};
 use schema::{Type, json};
@@ -46,7 +53,7 @@ impl FromStr for Version {
     }
 }
 
-/// The decision when the server does not answer.
+/// The decision when the server does not answer, and when a match condition fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// The next mode decides.
@@ -66,7 +73,7 @@ pub struct Config {
     pub unauthorized_ttl: Duration,
     /// How long the server may take, all attempts together.
     pub timeout: Duration,
-    /// The decision when the server does not answer.
+    /// The decision when the server does not answer, and when a match condition fails.
     pub failure_policy: FailurePolicy,
     /// The pauses between attempts.
     pub backoff: outbound::Backoff,
@@ -76,6 +83,7 @@ pub struct Config {
 pub struct Webhook {
     server: outbound::Webhook,
     config: Config,
+    conditions: Conditions,
     kept: Expiring<Answer>,
 }
 
@@ -89,15 +97,19 @@ struct Answer {
 
 impl fmt::Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Webhook").field("server", &self.server).field("config", &self.config).finish()
+        f.debug_struct("Webhook")
+            .field("server", &self.server)
+            .field("config", &self.config)
+            .field("conditions", &self.conditions)
+            .finish_non_exhaustive()
     }
 }
 
 impl Webhook {
-    /// A server that decides.
-    pub fn new(server: Endpoint, config: Config) -> Self {
+    /// A server that decides on the requests that match.
+    pub fn new(server: Endpoint, config: Config, conditions: Conditions) -> Self {
         let server = outbound::Webhook::new(server, config.backoff, config.timeout);
-        Self { server, config, kept: Expiring::new(MOST_KEPT) }
+        Self { server, config, conditions, kept: Expiring::new(MOST_KEPT) }
     }
 
     async fn ask(&self, review: Review, key: Option<Digest>) -> Verdict {
@@ -113,22 +125,31 @@ impl Webhook {
                 }
                 answer.verdict()
             }
-            Err(error) => self.failed(&error),
+            Err(error) => self.unanswered(&error),
         }
     }
 
-    fn failed(&self, error: &Error) -> Verdict {
+    fn unanswered(&self, error: &Error) -> Verdict {
         log::error!(error:%; "a webhook authorizer did not answer");
+        self.failed(error.to_string())
+    }
+
+    fn failed(&self, error: String) -> Verdict {
         let decision = match self.config.failure_policy {
             FailurePolicy::NoOpinion => Decision::NoOpinion,
             FailurePolicy::Deny => Decision::Deny,
         };
-        Verdict { decision, reason: Reason::NONE, error: Some(error.to_string()) }
+        Verdict { decision, reason: Reason::NONE, error: Some(error) }
     }
 }
 
 impl Authorize for Webhook {
     fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes) -> Deferred<'a, Verdict> {
+        match self.conditions.hold(user, attributes) {
+            Ok(true) => {}
+            Ok(false) => return Deferred::Now(Verdict::no_opinion(Reason::NONE)),
+            Err(error) => return Deferred::Now(self.failed(error)),
+        }
         let review = Review::new(self.config.version, user, attributes);
         // The digest keeps the memory of an entry small, however long the groups of a user are.
         let key = (controlled_bytes(attributes) < MOST_BYTES).then(|| review.digest());
@@ -261,11 +282,10 @@ fn texts(list: &[String]) -> Value {
     list.iter().map(|text| Value::from(text.as_str())).collect()
 }
 
-/// Adds the requirements of selectors. A selector that could not be parsed is left out: selectors only narrow
-/// the request.
+/// Adds the requirements of selectors.
 fn add_selectors(about: &mut Map, selectors: &Selectors) {
-    let fields: Vec<Value> = selectors.fields.iter().map(field_requirement).collect();
-    let labels: Vec<Value> = selectors.labels.iter().filter_map(label_requirement).collect();
+    let fields: Vec<Value> = requirement::of_fields(selectors).map(shown).collect();
+    let labels: Vec<Value> = requirement::of_labels(selectors).map(shown).collect();
     for (key, requirements) in
         [(v1::ResourceAttributes::FIELD_SELECTOR, fields), (v1::ResourceAttributes::LABEL_SELECTOR, labels)]
     {
@@ -278,34 +298,13 @@ fn add_selectors(about: &mut Map, selectors: &Selectors) {
     }
 }
 
-fn field_requirement(requirement: &field_selector::Requirement) -> Value {
-    let operator = match requirement.operator {
-        field_selector::Operator::Equals => "In",
-        field_selector::Operator::NotEquals => "NotIn",
-    };
-    let values: Value = [Value::from(requirement.value.as_str())].into_iter().collect();
-    one_requirement(requirement.field.as_str(), operator, values)
-}
-
-fn label_requirement(requirement: &label::Requirement) -> Option<Value> {
-    let operator = match requirement.operator() {
-        label::Operator::Equals | label::Operator::DoubleEquals | label::Operator::In => "In",
-        label::Operator::NotEquals | label::Operator::NotIn => "NotIn",
-        label::Operator::Exists => "Exists",
-        label::Operator::DoesNotExist => "DoesNotExist",
-        // The API has no other operators.
-        _ => return None,
-    };
-    let values: Value = requirement.values().iter().map(|value| Value::from(value.as_str())).collect();
-    Some(one_requirement(requirement.key(), operator, values))
-}
-
-fn one_requirement(key: &str, operator: &'static str, values: Value) -> Value {
+fn shown(requirement: Requirement<'_>) -> Value {
+    let Requirement { key, operator, values } = requirement;
     let mut out = Map::new();
     out.insert("key", key);
     out.insert("operator", operator);
-    if values.as_list().is_some_and(|values| !values.is_empty()) {
-        out.insert("values", values);
+    if !values.is_empty() {
+        out.insert("values", values.into_iter().map(Value::from).collect::<Value>());
     }
     out.into()
 }

@@ -97,13 +97,13 @@ impl AuthenticateToken for WebhookTokens {
                 return Deferred::Now(Ok(kept));
             }
             if under_way.len() >= MOST_UNDER_WAY && !under_way.contains_key(&digest) {
-                return Deferred::Now(Err(InvalidToken("too many tokens wait for the webhook".to_owned())));
+                return Deferred::Now(Err("too many tokens wait for the webhook".into()));
             }
             let ask = || Shared::spawn(inner.clone().look_up(digest, token.0.to_owned(), audiences.to_vec()));
             under_way.entry(digest).or_insert_with(ask).clone()
         };
         Deferred::later(async move {
-            let failed = || Err(InvalidToken("authentication failed unexpectedly".to_owned()));
+            let failed = || Err("authentication failed unexpectedly".into());
             answer.wait().await.unwrap_or_else(failed)
         })
     }
@@ -155,7 +155,7 @@ impl Inner {
         let answer = self.server.review(ty, &review.into(), Some(token)).await.map_err(|error| {
             let error = error.to_string();
             log::error!(error = error.as_str(); "a webhook for tokens did not answer");
-            InvalidToken(error)
+            InvalidToken::from(error)
         })?;
         let empty = Map::new();
         let status = answer.get("status").and_then(Value::as_map).unwrap_or(&empty);
@@ -176,7 +176,7 @@ impl Inner {
         if !status.authenticated() {
             return match status.error() {
                 "" => Ok(None),
-                error => Err(InvalidToken(shorten_to(MOST_ERROR, error))),
+                error => Err(shorten_to(MOST_ERROR, error).into()),
             };
         }
         let user = status.user();

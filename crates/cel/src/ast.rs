@@ -46,6 +46,24 @@ impl Ast {
         self.nodes.len()
     }
 
+    /// Whether a node of the expression is such a one.
+    pub fn any(&self, mut is_it: impl FnMut(&Expr) -> bool) -> bool {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut open = vec![self.root];
+        while let Some(id) = open.pop() {
+            let Some(seen) = seen.get_mut(id.0 as usize) else { continue };
+            if std::mem::replace(seen, true) {
+                continue;
+            }
+            let expr = self.expr(id);
+            if is_it(expr) {
+                return true;
+            }
+            expr.operands(&mut open);
+        }
+        false
+    }
+
     /// Whether there are no nodes: never.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()

@@ -5,8 +5,11 @@
 //! bytes a value takes at least, of which follows how many of them a request can have. Estimated costs, and
 //! so what a definition may have, depend on them.
 
+mod named;
 #[cfg(test)]
 mod tests;
+
+pub use named::{NamedObject, NamedTypes};
 
 use crate::cost::{SizeEstimate, Sizes};
 use crate::{Type, TypeProvider};
@@ -240,7 +243,7 @@ impl TypeProvider for DeclaredTypes {
     }
 
     fn field(&self, name: &str, field: &str) -> Option<Type> {
-        let Some(declared) = self.declared(name) else { return (name == "map").then_some(Type::Any) };
+        let Some(declared) = self.declared(name) else { return any_field(name) };
         if let Some(found) = declared.field(field) {
             return Some(found.ty(&format!("{name}.{field}")));
         }
@@ -271,6 +274,11 @@ fn scalar(name: &str) -> Option<Type> {
         "uint" => Type::Uint,
         _ => return None,
     })
+}
+
+/// The type of every field of a type that the reference knows wherever types are declared.
+fn any_field(name: &str) -> Option<Type> {
+    (name == "map").then_some(Type::Any)
 }
 
 impl Sizes for DeclaredSizes<'_> {

@@ -18,6 +18,7 @@ use crate::library::{
     authz, cidr, comprehensions, format, ip, jsonpatch, lists, optional, quantity, regex, semver, sets,
     strings, urls,
 };
+use crate::mutation::MutationTypes;
 use crate::{Env, EnvBuilder, MacroSet, Settings, Type, TypeProvider};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -99,13 +100,11 @@ impl EnvSet {
         Self { new: builder(&self.new).build(), stored: builder(&self.stored).build() }
     }
 
-    /// Environments with the functions and the type of JSON patches, which only the policies that change
-    /// objects have.
+    /// Environments with the types of apply configurations and JSON patches ([`crate::mutation`]), which only
+    /// the policies that change objects have.
     #[must_use]
-    pub fn with_json_patches(&self) -> Self {
-        self.extend(|builder| {
-            builder.functions(jsonpatch::functions()).types(Arc::new(jsonpatch::JsonPatchTypes))
-        })
+    pub fn with_patches(&self) -> Self {
+        self.extend(|builder| builder.functions(jsonpatch::functions()).types(Arc::new(MutationTypes)))
     }
 }
 

@@ -31,6 +31,7 @@ mod eval;
 mod issues;
 pub mod kubernetes;
 pub mod library;
+pub mod mutation;
 mod parser;
 pub mod types;
 pub mod value;

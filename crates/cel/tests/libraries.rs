@@ -125,7 +125,7 @@ fn answer(env: &Env, expression: &str) -> serde_json::Value {
 #[test]
 fn libraries_answer_as_the_reference() {
     let set = EnvSet::base(Release(32), true)
-        .with_json_patches()
+        .with_patches()
         .extend(|builder| builder.variable("authorizer", authorizer_type()).variable("any", Type::Dyn));
     let lines = match std::env::var("CEL_LIBRARIES") {
         Ok(path) => std::fs::read_to_string(path).expect("the lines"),

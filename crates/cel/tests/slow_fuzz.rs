@@ -1,7 +1,7 @@
 //! Hostile expressions, objects and schemas: no panic, no overflow of the stack, no round that does not end.
 //! Each test goes on for 60 s, or as many seconds as `KEELSON_TEST_SECONDS` says; it prints its seed, which
-//! `KEELSON_TEST_SEED` gives again, and the most time that a unit of work took. The text that is being read lies
-//! in `target/tmp`, for the case that the process ends with it.
+//! `KEELSON_TEST_SEED` gives again, and the most time that a unit of work took. The text that is being read
+//! lies in `target/tmp`, for the case that the process ends with it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 #![allow(clippy::print_stdout, clippy::indexing_slicing, reason = "this is test code")]

@@ -73,7 +73,7 @@ const SHAPES: &[(&str, &str, &str)] = &[
 ];
 
 fn env() -> Env {
-    let base = EnvSet::base(Release(33), true).with_json_patches().with_device_libraries().stored;
+    let base = EnvSet::base(Release(33), true).with_patches().with_device_libraries().stored;
     let list = Type::list(Type::Int);
     let map = Type::map(Type::String, Type::Int);
     base.extend().variable("x", Type::Dyn).variable("l", list).variable("m", map).build()
@@ -178,7 +178,7 @@ const LOOKS: &[&str] = &[
 
 #[test]
 fn values_as_deep_as_a_body_are_compared_shown_and_dropped_on_the_stack_of_a_worker() {
-    let base = EnvSet::base(Release(33), true).with_json_patches().stored;
+    let base = EnvSet::base(Release(33), true).with_patches().stored;
     let env = base.extend().variable("x", Type::Dyn).variable("y", Type::Dyn).build();
     let raw = |open: &str, close: &str| {
         let text = format!("{}1{}", open.repeat(DEEPEST_BODY), close.repeat(DEEPEST_BODY));

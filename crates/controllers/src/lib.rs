@@ -32,6 +32,7 @@ mod legacy_token_cleaner;
 mod namespace;
 mod objects;
 mod per_namespace;
+mod policy_status;
 mod queue;
 mod quota_status;
 mod root_ca;
@@ -90,4 +91,5 @@ pub const CONTROLLERS: &[Controller] = &[
     token_secrets::CONTROLLER,
     token_cleaner::CONTROLLER,
     ttl_after_finished::CONTROLLER,
+    policy_status::CONTROLLER,
 ];

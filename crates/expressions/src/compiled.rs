@@ -1,5 +1,6 @@
 //! An expression outside of schemas: of a policy, a match condition or a configuration file.
 
+use cel::types::RuntimeNames;
 use cel::value::Value;
 use cel::{Budget, Checked, Env, Outcome, Program, Type};
 use std::fmt;
@@ -81,9 +82,9 @@ pub(crate) fn check(env: &Env, text: &str) -> Result<Checked, Fault> {
 /// `must evaluate to bool`, or to one of several types.
 pub fn must_evaluate_to(wanted: &[Type]) -> String {
     match wanted {
-        [one] => format!("must evaluate to {one}"),
+        [one] => format!("must evaluate to {}", RuntimeNames(one)),
         several => {
-            let shown: Vec<String> = several.iter().map(Type::to_string).collect();
+            let shown: Vec<String> = several.iter().map(|ty| RuntimeNames(ty).to_string()).collect();
             format!("must evaluate to one of [{}]", shown.join(" "))
         }
     }

@@ -52,7 +52,7 @@ impl<'n> RuleScope<'n> {
 
     /// The scope of the rules of a node whose declaration is known.
     pub fn with(node: &'n Node, declared: Arc<Declared>) -> Self {
-        let types = Arc::new(DeclaredTypes::new(&type_name(), declared.clone()));
+        let types = Arc::new(DeclaredTypes::new(&type_name("selfType"), declared.clone()));
         let ty = types.root();
         let set = |old: Type| {
             stage::base().extend(|env| {
@@ -161,9 +161,9 @@ fn checked(env: &Env, text: &str, wanted: &Type, what: &str) -> Result<Checked, 
     Ok(checked)
 }
 
-/// A name for the type of `self`: another one each time, as in the reference, so that no expression depends
-/// on it.
-fn type_name() -> String {
+/// A name for a declared type: another one each time, as in the reference, so that no expression depends on
+/// it.
+pub(crate) fn type_name(prefix: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    format!("selfType{}", now.map_or(0, |now| now.subsec_nanos()))
+    format!("{prefix}{}", now.map_or(0, |now| now.subsec_nanos()))
 }

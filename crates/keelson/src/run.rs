@@ -15,7 +15,7 @@ use definitions::{Definitions, Handled};
 use encryption::Encryption;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use pki::Cluster;
-use registry::{Client, Escalation, PluginWriter, Registry, WriteHooks};
+use registry::{Client, Escalation, PluginWriter, PolicyPermissions, Registry, WriteHooks};
 use server::api::{self, Api};
 use server::health::{Checks, Duplicate, Endpoint};
 use server::tls::{self, Acceptor, Identity};
@@ -468,7 +468,7 @@ fn registry(
         kubelets: kubelets::addresses(&options.kubelets),
         admission: admission::config::chain(&options.admission, &cache, &authorizer, shared)?,
         authorizer,
-        hooks: Escalation::add_to(hooks, &rbac),
+        hooks: PolicyPermissions::add_to(Escalation::add_to(hooks, &rbac), &cache),
     };
     Ok(Registry::new(cache, config)?)
 }

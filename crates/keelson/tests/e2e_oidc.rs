@@ -288,6 +288,55 @@ fn changes_of_the_configuration_file_take_effect_when_the_issuers_are_ready() {
 }
 
 #[test]
+fn expressions_of_the_configuration_file_make_users_and_follow_its_changes() {
+    let issuer = Issuer::start();
+    let folder = Folder::new().unwrap();
+    let path = folder.path().join("authentication.yaml");
+    let configured = |prefix: &str| {
+        let mappings = format!(
+            "claimMappings: {{username: {{expression: \"'{prefix}:' + claims.sub\"}}, \
+             groups: {{expression: 'claims.?roles.orValue([])'}}, \
+             uid: {{expression: 'has(claims.secret) ? claims[claims.secret] : claims.sub'}}, \
+             extra: [{{key: x.org/team, valueExpression: claims.team}}]}}, \
+             claimValidationRules: [{{expression: claims.team == 'blue', message: wrong team}}], \
+             userValidationRules: [{{expression: \"!user.username.endsWith(':root')\"}}]"
+        );
+        let plain = "claimMappings: {username: {claim: sub, prefix: 'file:'}}";
+        configure(&path, &format!("jwt: [{}]", issuer.entry().replace(plain, &mappings)));
+    };
+    configured("one");
+    let flag = format!("--authentication-config={}", path.display());
+    let server = Server::start(&binary(), &[&flag, "-v=10"]).unwrap();
+    let body = until(&server, 201, || issuer.token("jane", 600));
+    for part in [
+        r#""username":"one:jane""#,
+        r#""uid":"jane""#,
+        r#""groups":["dev","system:authenticated"]"#,
+        r#""x.org/team":["blue"]"#,
+    ] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+    for token in [
+        issuer.token("root", 600),
+        issuer.token_with("jane", 600, [("team", "red".into())]),
+        issuer.token_with("jane", 600, [("team", Value::Int(1))]),
+        issuer.token_with("jane", 600, [("secret", "planted".into())]),
+    ] {
+        let (code, body) = review(&server, &token);
+        assert_eq!(code, 401, "{body}");
+        assert!(!body.contains("planted") && !body.contains("expression"), "{body}");
+    }
+    configured("two");
+    let begin = Instant::now();
+    while !review(&server, &issuer.token("jane", 600)).1.contains(r#""username":"two:jane""#) {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let log = server.terminate().unwrap().unwrap().log;
+    assert!(log.contains("expression 'has(claims.secret)") && !log.contains("planted"), "{log}");
+}
+
+#[test]
 fn wrong_configuration_ends_the_start_with_the_reason() {
     let issuer = Issuer::start();
     let folder = Folder::new().unwrap();
@@ -309,9 +358,18 @@ fn wrong_configuration_ends_the_start_with_the_reason() {
         let all: Vec<&str> = flags.iter().copied().chain([flag.as_str()]).collect();
         start(&all)
     };
-    let expression = issuer.entry().replace("{claim: sub, prefix: 'file:'}", "{expression: claims.sub}");
+    let expression = |text: &str| {
+        issuer.entry().replace("{claim: sub, prefix: 'file:'}", &format!("{{expression: {text}}}"))
+    };
     let cases = [
-        (file(&format!("jwt: [{expression}]"), &[]), "expressions are not supported by this server"),
+        (
+            file(&format!("jwt: [{}]", expression("claims.email")), &[]),
+            "jwt[0].claimMappings.username.expression: Invalid value: \"claims.email\": claims.email_verified must be used",
+        ),
+        (
+            file(&format!("jwt: [{}]", expression("user.name")), &[]),
+            "compilation failed: ERROR: <input>:1:1: undeclared reference to 'user' (in container '')",
+        ),
         (file("jwt: [{more: 1}]", &[]), r#"unknown field "jwt[0].more""#),
         (
             file("anonymous: {enabled: true}", &["--anonymous-auth=true"]),

@@ -276,6 +276,18 @@ fn configuration_file_decides_and_changes_take_effect() {
     other.configure(&format!("[{{type: RBAC, name: rbac}}, {hook}]"));
     until("joe-token", SECRETS, 403);
     assert_eq!(get(&server, "jane-token", PODS).0, 200);
+    // The webhook is asked about requests that match.
+    let matching = |condition: &str| {
+        let conditions = format!(
+            "webhook: {{matchConditionSubjectAccessReviewVersion: v1, matchConditions: [{{expression: \"{condition}\"}}], "
+        );
+        let hook = hook.replace("webhook: {", &conditions);
+        other.configure(&format!("[{{type: RBAC, name: rbac}}, {hook}]"));
+    };
+    matching("request.user != 'jane'");
+    until("jane-token", PODS, 403);
+    matching("request.resourceAttributes.resource == 'pods'");
+    until("jane-token", PODS, 200);
 }
 
 #[test]
@@ -299,13 +311,17 @@ fn wrong_configuration_ends_the_start_with_the_reason() {
     let hook = other.webhook(&other.path("authorize"));
     let conditions = hook.replace(
         "webhook: {",
-        "webhook: {matchConditionSubjectAccessReviewVersion: v1, matchConditions: [{expression: 'true'}], ",
+        "webhook: {matchConditionSubjectAccessReviewVersion: v1, matchConditions: [{expression: request.name}], ",
     );
     fs::write(other.path("broken"), "clusters: [").unwrap();
     let cases = [
         (config("[{type: RBAC, name: rbac, more: 1}]"), r#"unknown field "authorizers[0].more""#),
         (config("[{type: RBAC"), "yaml: line"),
-        (config(&format!("[{conditions}]")), "match conditions are not supported by this server"),
+        (
+            config(&format!("[{conditions}]")),
+            "authorizers[0].matchConditions[0].expression: Invalid value: \"request.name\": compilation failed: \
+             ERROR: <input>:1:8: undefined field 'name'",
+        ),
         (
             config(&format!("[{}]", other.webhook(&other.path("broken")))),
             "broken cannot be used: yaml: line 1:",

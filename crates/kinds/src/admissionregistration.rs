@@ -12,10 +12,13 @@ use schema::views::admissionregistration::v1::{ValidatingAdmissionPolicy, Valida
 use schema::views::meta::v1::LabelSelector;
 use std::fmt::Write;
 
+mod compilation;
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;
 mod mutating_webhook_configuration;
 mod policy;
+#[cfg(test)]
+mod tests;
 mod validating_admission_policy;
 mod validating_admission_policy_binding;
 mod validating_webhook_configuration;

@@ -2,6 +2,7 @@
 //! reference.
 
 use crate::node::Node;
+use object::foreign::Foreign;
 use object::quote::Quoted;
 use object::{Value, float};
 use schema::json;
@@ -94,7 +95,10 @@ pub(crate) fn show(value: &Value) -> String {
             Value::Bool(flag) => write!(out, "{flag}"),
             Value::Int(number) => write!(out, "{number}"),
             Value::Float(number) => write!(out, "{}", float::short(*number)),
-            _ => write!(out, "{}", scalar.as_str().unwrap_or_default()),
+            _ => match Foreign::of(scalar) {
+                Some(foreign) => write!(out, "{}", foreign.text),
+                None => write!(out, "{}", scalar.as_str().unwrap_or_default()),
+            },
         };
     });
     out
@@ -133,7 +137,7 @@ pub(crate) fn show_source(value: &Value) -> String {
         }
         Value::Null => "interface {}(nil)".into(),
         Value::String(text) => Quoted(text).to_string(),
-        other => show(other),
+        other => Foreign::of(other).map_or_else(|| show(other), |foreign| foreign.source),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::result::finish;
 use crate::{Error, FieldValidation, Patched};
 use object::Value;
 use object::json_pointer::{Pointer, insertion_index, item_index};
-use operation::Operation;
+pub(crate) use operation::Operation;
 use schema::{Builder, FieldBuilder, Limits, Ref, Shape, Type, json};
 use std::sync::LazyLock;
 
@@ -56,11 +56,38 @@ pub fn apply(
             operations.len()
         )));
     }
+    match run(ty, current, operations, limits) {
+        Outcome::Patched(root) => finish(ty, &root, strict, validation, limits),
+        Outcome::FailedTest(why) | Outcome::Failed(why) => Err(Error::Unprocessable(why)),
+    }
+}
+
+/// What came of the operations of a patch.
+pub(crate) enum Outcome<'a> {
+    /// The document after all operations.
+    Patched(Node<'a>),
+    /// A test failed.
+    FailedTest(String),
+    /// An operation does not apply.
+    Failed(String),
+}
+
+/// Carries out the operations of a patch.
+pub(crate) fn run<'a>(
+    ty: &'a Type,
+    current: &Value,
+    operations: Vec<Operation<'a>>,
+    limits: &Limits,
+) -> Outcome<'a> {
     let mut document = Document { root: Node::root(ty, current), limits, copied: 0, movable: MOST_MOVED };
     for operation in operations {
-        document.run(operation).map_err(Error::Unprocessable)?;
+        match document.run(operation) {
+            Ok(()) => {}
+            Err(Fault::FailedTest(why)) => return Outcome::FailedTest(why),
+            Err(Fault::Other(why)) => return Outcome::Failed(why),
+        }
     }
-    finish(ty, &document.root, strict, validation, limits)
+    Outcome::Patched(document.root)
 }
 
 /// A document that is being patched.
@@ -72,7 +99,23 @@ struct Document<'a, 'l> {
 }
 
 /// Why an operation does not apply, in the words of the reference.
-type Fault = String;
+enum Fault {
+    /// The values of a test are not the same.
+    FailedTest(String),
+    Other(String),
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(why: &str) -> Self {
+        Self::Other(why.to_owned())
+    }
+}
 
 /// A map or list, and the key or index in it.
 struct Slotted<'n, 'a> {
@@ -89,7 +132,7 @@ impl<'a> Document<'a, '_> {
             "move" => self.relocate(&operation),
             "test" => self.test(operation),
             "copy" => self.copy(&operation),
-            kind => Err(format!("Unexpected kind: {kind}")),
+            kind => Err(format!("Unexpected kind: {kind}").into()),
         }
     }
 
@@ -127,7 +170,7 @@ impl<'a> Document<'a, '_> {
             format!("replace operation does not apply: doc is missing path: {path}: missing value")
         })?;
         slot.set(value).map_err(|_| {
-            format!("replace operation does not apply: doc is missing key: {path}: missing value")
+            format!("replace operation does not apply: doc is missing key: {path}: missing value").into()
         })
     }
 
@@ -156,7 +199,7 @@ impl<'a> Document<'a, '_> {
     fn test(&mut self, operation: Operation<'a>) -> Result<(), Fault> {
         let path =
             operation.path().map_err(|error| format!("test operation failed to decode path: {error}"))?;
-        let failed = || format!("testing value {path} failed: test failed");
+        let failed = || Fault::FailedTest(format!("testing value {path} failed: test failed"));
         if path.is_empty() {
             let mut value = operation.value.ok_or_else(no_value)?;
             return if equal(&mut self.root, &mut value)? { Ok(()) } else { Err(failed()) };
@@ -166,7 +209,7 @@ impl<'a> Document<'a, '_> {
         })?;
         let found = slot.get().map_err(|error| format!("error in test for path: '{path}': {error}"))?;
         match (found, operation.value) {
-            (None | Some(Node::Nil), None) => Err(no_value()),
+            (None | Some(Node::Nil), None) => Err(no_value().into()),
             (None | Some(Node::Nil), Some(Node::Null)) => Ok(()),
             (None | Some(Node::Nil), Some(_)) | (Some(_), None) => Err(failed()),
             (Some(found), Some(mut value)) => {
@@ -191,7 +234,8 @@ impl<'a> Document<'a, '_> {
         if self.find(&path).is_none() {
             return Err(format!(
                 "copy operation does not apply: doc is missing destination path: {path}: missing value"
-            ));
+            )
+            .into());
         }
         let node = if is_nil { Node::Nil } else { self.copy_of(&from)? };
         let Some(slot) = self.find(&path) else { return Ok(()) };
@@ -208,7 +252,8 @@ impl<'a> Document<'a, '_> {
             return Err(format!(
                 "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MOST_COPIED}",
                 self.copied
-            ));
+            )
+            .into());
         }
         let node = json::Node::read(&text, self.limits).map_err(|error| error.to_string())?;
         Ok(Node::Text(node.into_owned()))
@@ -245,7 +290,7 @@ impl<'a> Document<'a, '_> {
 }
 
 /// Where the reference follows a null pointer: see `docs/differences.md`.
-fn no_value() -> Fault {
+fn no_value() -> String {
     "test operation has no value".into()
 }
 
@@ -256,7 +301,7 @@ struct Taken<'a> {
 }
 
 impl<'n, 'a> Slotted<'n, 'a> {
-    fn get(self) -> Result<Option<&'n mut Node<'a>>, Fault> {
+    fn get(self) -> Result<Option<&'n mut Node<'a>>, String> {
         Ok(match self.container {
             Opened::Doc(doc) => doc.get_mut(self.token.as_str()),
             Opened::List(items) => {
@@ -267,7 +312,7 @@ impl<'n, 'a> Slotted<'n, 'a> {
         })
     }
 
-    fn set(self, value: Node<'a>) -> Result<(), Fault> {
+    fn set(self, value: Node<'a>) -> Result<(), String> {
         match self.container {
             Opened::Doc(doc) => {
                 doc.insert(self.token.into(), value);
@@ -284,7 +329,7 @@ impl<'n, 'a> Slotted<'n, 'a> {
     }
 
     /// Adds a value; returns how many items had to move.
-    fn put(self, value: Node<'a>) -> Result<usize, Fault> {
+    fn put(self, value: Node<'a>) -> Result<usize, String> {
         match self.container {
             Opened::List(items) => {
                 let length = items.len();
@@ -296,7 +341,7 @@ impl<'n, 'a> Slotted<'n, 'a> {
         }
     }
 
-    fn take(self) -> Result<Taken<'a>, Fault> {
+    fn take(self) -> Result<Taken<'a>, String> {
         match self.container {
             Opened::List(items) => {
                 let at = item_index(&self.token, items.len()).map_err(|error| error.to_string())?;
@@ -313,7 +358,7 @@ impl<'n, 'a> Slotted<'n, 'a> {
 }
 
 /// Whether two values are the same: objects and lists by their parts, scalars by their text.
-fn equal(found: &mut Node<'_>, wanted: &mut Node<'_>) -> Result<bool, Fault> {
+fn equal(found: &mut Node<'_>, wanted: &mut Node<'_>) -> Result<bool, String> {
     if let (Node::Nil, _) | (_, Node::Nil) = (&*found, &*wanted) {
         // Within lists, the reference follows a null pointer here.
         return Err("test operation compares null within a list".into());

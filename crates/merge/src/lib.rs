@@ -1,5 +1,5 @@
 //! Patches and server-side apply as pure functions: the patch formats here, managed fields and apply in
-//! [`managed`].
+//! [`managed`], the mutations of admission policies in [`mutation`].
 //!
 //! One module per format: [`json_patch`] (RFC 6902), [`merge_patch`] (RFC 7386) and [`strategic`]. Each takes
 //! the current object as the tree of its type and the bytes of the patch, and returns a tree of the type, or
@@ -21,6 +21,7 @@ mod go;
 pub mod json_patch;
 pub mod managed;
 pub mod merge_patch;
+pub mod mutation;
 mod node;
 mod result;
 pub mod strategic;

@@ -33,7 +33,13 @@ pub use entries::check_entries;
 pub use scale::Scale;
 pub use times::keep_times;
 
+pub(crate) use apply::decode;
+use place::Form;
+pub(crate) use place::{ListType, Place, Seen};
+
+use crate::node::shape_of;
 use apply::Applied;
+use check::Duplicates;
 use compare::Comparison;
 use entries::Reading;
 use object::path::Path;
@@ -256,6 +262,29 @@ impl Ownership<'_> {
         let (namespace, name) = (text(object, "namespace"), text(object, "name"));
         format!("{namespace}/{name}; {group}/{version}, Kind={kind}")
     }
+}
+
+/// Checks that a configuration can be an object of a type.
+pub(crate) fn check_configuration(ty: &Ref<Type>, configuration: &Value) -> Result<(), String> {
+    let (shape, form) = (shape_of(ty), Form::Plain);
+    check::check(Place::of(&shape), configuration, form, Duplicates::Refused)
+        .map_err(|faults| faults.to_string())
+}
+
+/// Checks that the items of the lists of an object can be told apart.
+pub(crate) fn check_object(ty: &Ref<Type>, object: &Value) -> Result<(), String> {
+    check::check_typed(ty, object, Duplicates::Refused).map_err(|faults| faults.to_string())
+}
+
+/// An object with a configuration merged into it, both with the same managed fields. The result is plain
+/// JSON.
+pub(crate) fn merge_configuration(
+    ty: &Ref<Type>,
+    object: &Value,
+    configuration: &Value,
+) -> Result<Value, String> {
+    let live = place::plain(ty, object);
+    merged::merged(Place::of(&shape_of(ty)), &live, configuration).map_err(|why| why.to_string())
 }
 
 /// An object without its managed fields; an empty one for none.

@@ -10,6 +10,7 @@ pub mod field;
 pub mod field_path;
 pub mod field_selector;
 pub mod float;
+pub mod foreign;
 pub mod formats;
 pub mod int_or_string;
 pub mod json_path;

@@ -4,7 +4,7 @@
 use admission::{Attributes, Reservation};
 use auth::{Authorized, Authorizer};
 use cache::Entry;
-use object::{Text, Value};
+use object::{Map, Text, Value, field};
 use schema::Status;
 use std::sync::Arc;
 use tasks::BoxFuture;
@@ -20,6 +20,12 @@ pub trait WriteHook: Send + Sync {
         _attributes: &'a Attributes<'a>,
         _object: &'a Value,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
+        None
+    }
+
+    /// Checks permissions of a new state of the object itself that is otherwise valid; `None` if there is
+    /// nothing to check.
+    fn after_validation(&self) -> Option<&dyn ValidHook> {
         None
     }
 
@@ -45,6 +51,18 @@ pub trait WriteHook: Send + Sync {
     fn before_remove(&self, _entry: &Entry) -> Option<Reservation> {
         None
     }
+}
+
+/// Checks permissions that a valid state of an object needs. Who lacks them gets a field error.
+pub trait ValidHook: Send + Sync {
+    /// Checks a new state, and the one before.
+    fn check<'a>(
+        &'a self,
+        proof: &'a Authorized,
+        authorizer: &'a Authorizer,
+        attributes: &'a Attributes<'a>,
+        states: (&'a Map, Option<&'a Map>),
+    ) -> BoxFuture<'a, Result<(), field::Error>>;
 }
 
 /// The hooks, by group and resource.

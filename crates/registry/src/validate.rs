@@ -64,7 +64,13 @@ pub(crate) fn update(
     Ok(())
 }
 
-fn refuse(target: &Target<'_>, object: &Map, name: &str, errors: &field::List) -> Result<(), Status> {
+/// The refusal of an object with errors.
+pub(crate) fn refuse(
+    target: &Target<'_>,
+    object: &Map,
+    name: &str,
+    errors: &field::List,
+) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }

@@ -13,7 +13,7 @@
 //! | 8 resource version | a stale one is a conflict, whatever else is wrong with the object |
 //! | 9 the kind's write hook | reserves resources such as addresses; released unless the change is committed |
 //! | 10 the kind's preparation | restores the fields that this verb or subresource may not change |
-//! | 11 validation | of the complete state; then the defaults of the storage version of a built-in kind, which a converted body lacks |
+//! | 11 validation | of the complete state, and the permissions that a valid state of the kind needs; then the defaults of the storage version of a built-in kind, which a converted body lacks |
 //! | 12 permission to create | for a PUT or an apply that creates the object |
 //! | 13 validating admission | sees the state to be stored; gives the proof that the commit takes |
 //! | 14 commit | if the object is still the one that was read; otherwise everything from step 2 on is done again |
@@ -432,6 +432,9 @@ impl<'a> Write<'a> {
         let objects = self.registry.config().objects;
         prepare_update(target, map_mut(&mut new)?, map(&old.object)?, objects.gates);
         validate::update(target, &new, &old.object, objects, self.options)?;
+        if target.part().is_none() {
+            self.authorize_valid(attributes, map(&new)?, Some(map(&old.object)?)).await?;
+        }
         default_stored(target, &mut new)?;
         keep_times(&mut new, &old.object);
         let shown = self.view(&old.object)?;
@@ -500,6 +503,7 @@ impl<'a> Write<'a> {
         let objects = self.registry.config().objects;
         prepare_create(target, map_mut(&mut new)?, objects.gates);
         validate::create(target, &new, objects, self.options)?;
+        self.authorize_valid(attributes, map(&new)?, None).await?;
         default_stored(target, &mut new)?;
         if !matches!(self.body, Body::New(_)) {
             let Config { authorizer, .. } = self.registry.config();
@@ -524,6 +528,21 @@ impl<'a> Write<'a> {
             Some(step) => step.await,
             None => Ok(()),
         }
+    }
+
+    /// The end of step 11.
+    async fn authorize_valid(
+        &self,
+        attributes: &Attributes<'_>,
+        new: &Map,
+        old: Option<&Map>,
+    ) -> Result<(), Status> {
+        let Config { authorizer, .. } = self.registry.config();
+        let Some(hook) = self.hook().and_then(|hook| hook.after_validation()) else { return Ok(()) };
+        let refused = hook.check(self.target.proof, authorizer, attributes, (new, old)).await;
+        refused.or_else(|error| {
+            validate::refuse(self.target, new, object_meta::text(new, "name"), &error.into())
+        })
     }
 
     fn hook(&self) -> Option<&dyn crate::WriteHook> {

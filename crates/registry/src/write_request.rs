@@ -2,12 +2,14 @@
 
 use crate::convert::map;
 use crate::delete_unreadable::OPTION;
-use crate::{DeleteOptions, Target, WriteOptions};
-use admission::{Attributes, Operation, Request, Warnings};
+use crate::error::status;
+use crate::{DamagedObjects, DeleteOptions, Served, Target, WriteOptions};
+use admission::{Attributes, Operation, Pick, Request, Warnings};
+use cache::{Filter, Freshness, Query};
 use kinds::{ResourceType, SubresourceBody};
 use merge::FieldValidation;
 use object::{Map, Value};
-use schema::{GroupVersionKind, Status};
+use schema::{GroupVersionKind, Status, json};
 use std::sync::Arc;
 use tasks::BoxFuture;
 use tokio::time::Instant;
@@ -68,6 +70,12 @@ impl<'a> WriteRequest<'a> {
         }
     }
 
+    /// What is served of a resource.
+    fn served(&self, resource: &ResourceType) -> Result<&'a Arc<Served>, Status> {
+        let ResourceType { group, version, resource, .. } = resource;
+        self.target.catalog.find(group, version, resource).ok_or_else(Status::unknown_resource)
+    }
+
     /// Whether the body is of the subresource's own kind, such as `Scale`. Such a kind has one version.
     fn has_own_kind(&self) -> bool {
         self.target
@@ -123,6 +131,38 @@ impl Request for WriteRequest<'_> {
         of_kind.map(|served| served.resource_type.clone()).collect()
     }
 
+    fn parameters<'a>(
+        &'a self,
+        resource: &'a ResourceType,
+        namespace: &'a str,
+        pick: Pick<'a>,
+    ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
+        Box::pin(async move {
+            let served = self.served(resource)?;
+            let Some(stored) = &served.stored else { return Ok(Vec::new()) };
+            let entries = match pick {
+                Pick::Name(name) => {
+                    let found = stored.resource.get(namespace, name, Freshness::Any).await;
+                    Vec::from_iter(found.map_err(status)?)
+                }
+                Pick::Labels(selector) => {
+                    let within =
+                        if namespace.is_empty() { Filter::all() } else { Filter::namespace(namespace) };
+                    let filter = within.labels(selector.clone());
+                    let found = stored.resource.list(Query::new(Freshness::Any, filter)).await;
+                    let found = found.map_err(status)?;
+                    DamagedObjects::of_cache(served, &found.damaged).refuse(served)?;
+                    found.collect()
+                }
+            };
+            let mut objects = served.read(&entries).await?;
+            for object in &mut objects {
+                json::make_plain(&served.ty, object);
+            }
+            Ok(objects)
+        })
+    }
+
     fn to_version<'a>(
         &'a self,
         object: Value,
@@ -132,9 +172,7 @@ impl Request for WriteRequest<'_> {
             if self.has_own_kind() {
                 return Ok(object);
             }
-            let ResourceType { group, version, resource, .. } = resource;
-            let found = self.target.catalog.find(group, version, resource);
-            let served = found.ok_or_else(Status::unknown_resource)?;
+            let served = self.served(resource)?;
             served.out_of_working_of(self.target.served, object).await
         })
     }
@@ -149,9 +187,7 @@ impl Request for WriteRequest<'_> {
             if self.has_own_kind() {
                 return Ok(object);
             }
-            let ResourceType { group, version, resource, .. } = resource;
-            let found = self.target.catalog.find(group, version, resource);
-            let served = found.ok_or_else(Status::unknown_resource)?;
+            let served = self.served(resource)?;
             crate::prepare::default(served, &mut object)?;
             let object = self.target.served.import(served, object).await?;
             self.target.served.to_working(object).await

@@ -2,10 +2,10 @@
 
 use super::Webhooks;
 use super::answer::{Answer, Role};
-use super::configuration::{FailurePolicy, SideEffects, Webhook};
-use super::matching::Matched;
-use super::review::Versioned;
+use super::configuration::{SideEffects, Webhook};
+use super::review::Review;
 use crate::Attributes;
+use crate::conditions::FailurePolicy;
 use bytes::Bytes;
 use object::Value;
 use object::quote::Quoted;
@@ -41,11 +41,10 @@ impl Webhooks {
     /// Asks a webhook. Its warnings and audit annotations are recorded, also if it refuses.
     pub(super) async fn ask(
         &self,
-        matched: &Matched,
+        webhook: &Webhook,
         attributes: &Attributes<'_>,
-        versioned: &Versioned,
+        review: &Review,
     ) -> Result<Answer, Failure> {
-        let webhook = &*matched.webhook;
         check_dry_run(webhook, attributes)?;
         let version = webhook.review_version.ok_or_else(|| {
             let why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)";
@@ -56,7 +55,7 @@ impl Webhooks {
             endpoint.as_ref().map_err(|why| Failure::Calling(format!("could not get REST client: {why}")))?;
         let uid = object::name::random_uid();
         let exchange = self.guarded(webhook, attributes, async {
-            let body = versioned.review(&uid, version);
+            let body = review.encode(&uid, version);
             let review = post(endpoint, webhook, body, version.api_version(), attributes).await;
             let review = review.map_err(|error| format!("failed to call webhook: {error}"))?;
             Answer::read(&review, &uid, webhook, version, self.role)

@@ -1,16 +1,14 @@
 //! Webhook configurations in the form in which requests use them: read once, when they change.
 
-use super::conditions::Conditions;
-use super::rules::Rule;
-use kinds::label_selector;
-use object::label::Selector;
+use crate::conditions::{Conditions, FailurePolicy};
+use crate::matching::{Criteria, MatchPolicy, Rule, selector};
+use expressions::admission::Scope;
 use object::{Map, Text};
 use outbound::{Endpoint, WebhookServer};
 use schema::view::View as _;
 use schema::views::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
-use schema::views::meta::v1::LabelSelector;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 /// A configuration: its webhooks, in their order.
@@ -25,34 +23,19 @@ pub(crate) struct Webhook {
     pub(crate) name: Text,
     /// Tells it from all other webhooks of its plugin.
     pub(crate) id: Text,
-    pub(crate) rules: Vec<Rule>,
-    pub(crate) match_policy: MatchPolicy,
+    pub(crate) criteria: Criteria,
     pub(crate) failure_policy: FailurePolicy,
-    /// Or why it cannot be used.
-    pub(crate) namespace_selector: Result<Selector, String>,
-    /// Or why it cannot be used.
-    pub(crate) object_selector: Result<Selector, String>,
     pub(crate) side_effects: SideEffects,
     pub(crate) timeout: Option<Duration>,
     /// The version of reviews; none if it accepts none that the server speaks.
     pub(crate) review_version: Option<ReviewVersion>,
     pub(crate) reinvocation: Reinvocation,
-    pub(crate) conditions: Conditions,
+    pub(crate) has_conditions: bool,
+    /// Compiled for the first write that rules and selectors match.
+    pub(crate) conditions: LazyLock<Conditions, Box<dyn FnOnce() -> Conditions + Send>>,
     pub(crate) server: WebhookServer,
     /// Its connections, once it was asked something.
     pub(crate) connections: OnceLock<Result<Arc<Endpoint>, String>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MatchPolicy {
-    Exact,
-    Equivalent,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FailurePolicy {
-    Fail,
-    Ignore,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,22 +86,20 @@ impl Webhook {
     /// The `count`th webhook of its name.
     fn new(webhook: MutatingWebhook<'_>, configuration: &str, count: usize) -> Self {
         let name = webhook.name();
+        let conditions = Conditions::texts(webhook.match_conditions());
         let seconds = webhook.timeout_seconds().and_then(|seconds| u64::try_from(seconds).ok());
         Self {
             configuration: configuration.into(),
             name: name.into(),
             id: format!("{configuration}/{name}/{count}").into(),
-            rules: webhook.rules().iter().map(Rule::new).collect(),
-            match_policy: match webhook.match_policy() {
-                Some("Equivalent") => MatchPolicy::Equivalent,
-                _ => MatchPolicy::Exact,
+            criteria: Criteria {
+                rules: webhook.rules().iter().map(Rule::new).collect(),
+                excluded: Vec::new(),
+                match_policy: MatchPolicy::of(webhook.match_policy()),
+                namespace_selector: selector(webhook.namespace_selector()),
+                object_selector: selector(webhook.object_selector()),
             },
-            failure_policy: match webhook.failure_policy() {
-                Some("Ignore") => FailurePolicy::Ignore,
-                _ => FailurePolicy::Fail,
-            },
-            namespace_selector: selector(webhook.namespace_selector()),
-            object_selector: selector(webhook.object_selector()),
+            failure_policy: FailurePolicy::of(webhook.failure_policy()),
             side_effects: match webhook.side_effects() {
                 None => SideEffects::NotGiven,
                 Some("None" | "NoneOnDryRun") => SideEffects::NoneOnDryRun,
@@ -134,17 +115,12 @@ impl Webhook {
                 Some("IfNeeded") => Reinvocation::IfNeeded,
                 _ => Reinvocation::Never,
             },
-            conditions: Conditions::new(webhook.match_conditions()),
+            has_conditions: !conditions.is_empty(),
+            conditions: LazyLock::new(Box::new(move || {
+                Conditions::compile(conditions.iter().map(|text| &**text), &Scope::of_conditions(false))
+            })),
             server: WebhookServer::new(webhook.client_config()),
             connections: OnceLock::new(),
         }
-    }
-}
-
-/// Compiles a label selector; an absent selector matches nothing.
-fn selector(selector: Option<LabelSelector<'_>>) -> Result<Selector, String> {
-    match selector {
-        None => Ok(Selector::nothing()),
-        Some(selector) => label_selector::compile(selector).map_err(|error| error.to_string()),
     }
 }

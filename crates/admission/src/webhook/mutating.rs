@@ -3,50 +3,25 @@
 use super::Webhooks;
 use super::answer::{JSON_PATCH, Patch, Role};
 use super::call::Failure;
-use super::configuration::{Configuration, Reinvocation};
-use super::matching::{Matched, Matcher, is_exempt, webhooks};
-use super::review::Versioned;
+use super::configuration::{Configuration, Reinvocation, Webhook};
+use super::found::{find, is_exempt, webhooks};
+use super::review::Review;
+use crate::matching::Matcher;
 use crate::plugins::{Builtin, Parts};
+use crate::versioned::Versioned;
 use crate::{Attributes, Operation, Plugin};
+use kinds::ResourceType;
 use merge::{FieldValidation, Patched};
+use object::Value;
 use object::quote::Quoted;
-use object::{Text, Value};
 use schema::status::Reason;
 use schema::{Limits, Status};
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tasks::Deferred;
 use tokio::time::Instant;
 
 /// The plugin.
 pub struct MutatingAdmissionWebhook(Webhooks);
-
-/// The webhooks that were called for a write, kept between the passes of mutating admission.
-#[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<Invoked>);
-
-#[derive(Debug, Default)]
-struct Invoked {
-    /// Webhooks that are asked again if the object changes after them.
-    candidates: BTreeSet<Text>,
-    /// Webhooks that are asked in the second pass.
-    again: BTreeSet<Text>,
-    /// The object after the last webhook.
-    output: Option<Value>,
-}
-
-impl Memory {
-    fn lock(&self) -> MutexGuard<'_, Invoked> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Invoked {
-    /// The object has changed: what was asked before is asked again.
-    fn changed(&mut self) {
-        self.again.append(&mut self.candidates);
-    }
-}
 
 impl MutatingAdmissionWebhook {
     /// Asks the webhooks from the one at `first` on.
@@ -58,23 +33,31 @@ impl MutatingAdmissionWebhook {
         mut object: Option<&mut Value>,
     ) -> Result<(), Status> {
         if let Some(passes) = attributes.passes.filter(|passes| passes.is_second()) {
-            let mut memory = passes.webhooks.lock();
-            if memory.output.as_ref() != object.as_deref() {
-                // A plugin changed it in between.
-                memory.changed();
-            }
+            passes.webhooks.lock().begin_again(object.as_deref());
         }
         let mut matcher = Matcher::new(&self.0.namespaces);
+        let mut checks = None;
         for webhook in webhooks(&all).skip(first) {
-            let Some(matched) = matcher.find(webhook, attributes, object.as_deref())? else { continue };
+            let Some(found) = find(&mut matcher, webhook, attributes, object.as_deref())? else { continue };
+            if self.0.skips(webhook, attributes) {
+                continue;
+            }
+            let resource = found.matched.resource(attributes);
+            let versioned = Versioned::new(attributes, resource, object.as_deref()).await;
+            let versioned = versioned.map_err(|status| Status::internal_error(&status.message))?;
+            if webhook.has_conditions
+                && !self.0.meets_conditions(&found, attributes, &versioned, &mut checks).await?
+            {
+                continue;
+            }
             let is_left_out = attributes.passes.is_some_and(|passes| {
                 passes.is_second() && !passes.webhooks.lock().again.contains(&webhook.id)
             });
-            if is_left_out || self.0.skips(webhook, attributes) {
+            if is_left_out {
                 continue;
             }
             let start = Instant::now();
-            let outcome = self.call(&matched, attributes, object.as_deref_mut()).await;
+            let outcome = self.call(webhook, resource, &versioned, attributes, object.as_deref_mut()).await;
             if let Some(passes) = attributes.passes {
                 let mut memory = passes.webhooks.lock();
                 if matches!(outcome, Ok(Effect::Changed)) {
@@ -97,25 +80,25 @@ impl MutatingAdmissionWebhook {
 
     async fn call(
         &self,
-        matched: &Matched,
+        webhook: &Webhook,
+        resource: &ResourceType,
+        versioned: &Versioned,
         attributes: &Attributes<'_>,
         object: Option<&mut Value>,
     ) -> Result<Effect, Failure> {
-        let resource = matched.resource(attributes);
         let failed = |status: Status| Failure::internal(&status.message);
-        let versioned = Versioned::new(attributes, resource, object.as_deref()).await.map_err(failed)?;
-        let answer = self.0.ask(matched, attributes, &versioned).await?;
+        let answer = self.0.ask(webhook, attributes, &Review::new(attributes, versioned)).await?;
         answer.allowed.map_err(Failure::Refused)?;
         let Some(patch) = answer.patch.filter(|patch| !is_empty(&patch.bytes)) else {
             return Ok(Effect::None);
         };
         let (Some(target), Some(before)) = (object, &versioned.object) else {
-            let name = Quoted(&matched.webhook.name);
+            let name = Quoted(&webhook.name);
             return Err(Failure::internal(&format!(
                 "admission webhook {name} attempted to modify the object, which is not supported for this operation"
             )));
         };
-        let patched = apply(&patch, &versioned, before)?;
+        let patched = apply(&patch, versioned, before)?;
         if patched.value == *before {
             return Ok(Effect::None);
         }
@@ -191,7 +174,8 @@ impl Plugin for MutatingAdmissionWebhook {
             return Deferred::Now(Ok(()));
         }
         let mut matcher = Matcher::new(&self.0.namespaces);
-        let mut found = webhooks(&all).map(|webhook| matcher.find(webhook, attributes, object.as_deref()));
+        let mut found =
+            webhooks(&all).map(|webhook| find(&mut matcher, webhook, attributes, object.as_deref()));
         match found.position(|found| !matches!(found, Ok(None))) {
             None => Deferred::Now(Ok(())),
             Some(first) => {

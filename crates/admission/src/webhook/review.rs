@@ -1,79 +1,39 @@
 //! The reviews that webhooks get.
 
 use super::configuration::ReviewVersion;
-use super::matching::namespace;
 use crate::Attributes;
+use crate::versioned::Versioned;
 use bytes::Bytes;
-use kinds::{ResourceType, SubresourceBody};
-use object::{Key, Map, RawJson, Text, Value};
+use object::{Map, RawJson, Text, Value};
 use schema::view::View as _;
 use schema::views::admission::v1::{AdmissionRequest, AdmissionReview};
-use schema::views::authentication::v1::UserInfo;
-use schema::views::meta::v1::{GroupVersionKind, GroupVersionResource};
-use schema::{Ref, Status, Type, json};
+use schema::{Type, json};
 
-/// A write in one version: what the reviews of all webhooks have in common that ask for that version.
-pub(crate) struct Versioned {
-    group: Text,
-    version: Text,
-    /// The type of the object.
-    pub(crate) ty: Ref<Type>,
-    /// The object; none for a delete.
-    pub(crate) object: Option<Value>,
-    request: Map,
-}
+/// What the reviews of all webhooks have in common that ask for a write in one version.
+pub(crate) struct Review(Map);
 
-impl Versioned {
-    /// A write, as it looks through a resource.
-    pub(crate) async fn new(
-        attributes: &Attributes<'_>,
-        resource: &ResourceType,
-        object: Option<&Value>,
-    ) -> Result<Self, Status> {
-        let ty = type_of(resource, attributes.subresource);
-        let convert = async |object: Option<&Value>| match object {
-            Some(object) => attributes.request.to_version(object.clone(), resource).await.map(Some),
-            None => Ok(None),
-        };
-        let old = convert(attributes.old).await?;
-        let object = convert(object).await?;
-        let mut request = texts([
-            (AdmissionRequest::SUB_RESOURCE, attributes.subresource),
-            (AdmissionRequest::REQUEST_SUB_RESOURCE, attributes.subresource),
-            (AdmissionRequest::NAME, attributes.name),
-            (AdmissionRequest::NAMESPACE, namespace(attributes)),
-        ]);
-        request.insert(AdmissionRequest::KIND, kind(&ty, resource));
-        request.insert(AdmissionRequest::RESOURCE, name(resource));
-        let own = type_of(attributes.resource, attributes.subresource);
-        request.insert(AdmissionRequest::REQUEST_KIND, kind(&own, attributes.resource));
-        request.insert(AdmissionRequest::REQUEST_RESOURCE, name(attributes.resource));
-        request.insert(AdmissionRequest::OPERATION, attributes.operation.name());
-        request.insert(AdmissionRequest::USER_INFO, user_info(attributes.user));
-        for (key, value) in [(AdmissionRequest::OBJECT, &object), (AdmissionRequest::OLD_OBJECT, &old)] {
+impl Review {
+    pub(crate) fn new(attributes: &Attributes<'_>, versioned: &Versioned) -> Self {
+        let mut request = versioned.request.clone();
+        let objects =
+            [(AdmissionRequest::OBJECT, &versioned.object), (AdmissionRequest::OLD_OBJECT, &versioned.old)];
+        for (key, value) in objects {
             if let Some(value) = value {
-                request.insert(key, raw(&ty, value));
+                request.insert(key, raw(&versioned.ty, value));
             }
         }
-        request.insert(AdmissionRequest::DRY_RUN, attributes.dry_run);
         let options = attributes.request.options(attributes.operation);
         if options != Value::Null {
             let mut text = Vec::new();
             json::encode_shape(&schema::Shape::Any, &options, &mut text);
             request.insert(AdmissionRequest::OPTIONS, checked(text));
         }
-        let (group, version) = (resource.group.clone(), resource.version.clone());
-        Ok(Self { group, version, ty, object, request })
-    }
-
-    /// Whether this is the review of the write in the group and version of a resource.
-    pub(crate) fn is_of(&self, resource: &ResourceType) -> bool {
-        self.group == resource.group && self.version == resource.version
+        Self(request)
     }
 
     /// The review with a uid.
-    pub(crate) fn review(&self, uid: &Text, version: ReviewVersion) -> Bytes {
-        let mut request = self.request.clone();
+    pub(crate) fn encode(&self, uid: &Text, version: ReviewVersion) -> Bytes {
+        let mut request = self.0.clone();
         request.insert(AdmissionRequest::UID, uid.as_str());
         let mut review = Map::new();
         review.insert(AdmissionReview::KIND, "AdmissionReview");
@@ -83,57 +43,6 @@ impl Versioned {
         json::encode(AdmissionReview::schema(), &review.into(), &mut body);
         body.into()
     }
-}
-
-/// The type of what is written: that of the subresource, if it has one of its own.
-fn type_of(resource: &ResourceType, subresource: &str) -> Ref<Type> {
-    match resource.subresource(subresource).map(|subresource| &subresource.body) {
-        Some(SubresourceBody::Kind(ty)) => Ref::Static(ty()),
-        Some(SubresourceBody::Options(kind)) => {
-            let own = schema::builtin::by_kind(&resource.group, &resource.version, kind);
-            own.map_or_else(|| resource.ty.clone(), Ref::Static)
-        }
-        _ => resource.ty.clone(),
-    }
-}
-
-fn kind(ty: &Type, resource: &ResourceType) -> Map {
-    let (group, version, kind) = match &ty.kind {
-        Some(own) => (own.group.as_str(), own.version.as_str(), own.kind.as_str()),
-        None => (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str()),
-    };
-    texts([
-        (GroupVersionKind::GROUP, group),
-        (GroupVersionKind::VERSION, version),
-        (GroupVersionKind::KIND, kind),
-    ])
-}
-
-fn name(resource: &ResourceType) -> Map {
-    texts([
-        (GroupVersionResource::GROUP, &resource.group),
-        (GroupVersionResource::VERSION, &resource.version),
-        (GroupVersionResource::RESOURCE, &resource.resource),
-    ])
-}
-
-fn user_info(user: &auth::User) -> Map {
-    let list = |texts: &[String]| -> Value { texts.iter().map(|text| Value::from(text.as_str())).collect() };
-    let mut info = texts([(UserInfo::USERNAME, &user.name), (UserInfo::UID, &user.uid)]);
-    if !user.groups.is_empty() {
-        info.insert(UserInfo::GROUPS, list(&user.groups));
-    }
-    if !user.extra.is_empty() {
-        let extra: Map = user.extra.iter().map(|(key, values)| (key.as_str(), list(values))).collect();
-        info.insert(UserInfo::EXTRA, extra);
-    }
-    info
-}
-
-/// Fields, without those that are empty.
-fn texts<const N: usize>(fields: [(Key, &str); N]) -> Map {
-    let fields = fields.into_iter().filter(|(_, text)| !text.is_empty());
-    fields.map(|(key, text)| (key, Value::from(text))).collect()
 }
 
 fn raw(ty: &Type, object: &Value) -> Value {

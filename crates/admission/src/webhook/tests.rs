@@ -433,8 +433,24 @@ async fn selectors_and_rules_decide_who_is_asked() {
             create(),
             "free",
         ),
-        (r#"matchConditions=[{"name":"a","expression":"true"}]"#, create(), "403"),
-        (r#"matchConditions=[{"name":"a","expression":"true"}];failurePolicy="Ignore""#, create(), "free"),
+        (r#"matchConditions=[{"name":"a","expression":"true"}]"#, create(), "asked"),
+        (
+            r#"matchConditions=[{"name":"a","expression":"request.userInfo.username == 'alice'"},{"name":"b","expression":"has(object.metadata.name) && authorizer.requestResource.check('create').allowed()"}]"#,
+            create(),
+            "asked",
+        ),
+        (
+            r#"matchConditions=[{"name":"a","expression":"object.none == 1"},{"name":"b","expression":"false"}]"#,
+            create(),
+            "free",
+        ),
+        (r#"matchConditions=[{"name":"a","expression":"object.none == 1"}]"#, create(), "403"),
+        (
+            r#"matchConditions=[{"name":"a","expression":"object.none == 1"}];failurePolicy="Ignore""#,
+            create(),
+            "free",
+        ),
+        (r#"matchConditions=[{"name":"a","expression":"namespaceObject == null"}]"#, create(), "asked"),
     ] {
         setup.put(Role::Validating, "a", "deny", fields).await;
         let found = match write.validate(&plugin).await.map(drop) {

@@ -2,9 +2,11 @@
 
 use super::Webhooks;
 use super::answer::Role;
-use super::matching::{Matched, Matcher, is_exempt, webhooks};
-use super::review::Versioned;
+use super::found::{Found, find, is_exempt, webhooks};
+use super::review::Review;
+use crate::matching::Matcher;
 use crate::plugins::{Builtin, Parts};
+use crate::versioned::Versioned;
 use crate::{Attributes, Operation, Plugin, Reservation};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -21,33 +23,41 @@ impl ValidatingAdmissionWebhook {
     /// reference.
     async fn dispatch(
         &self,
-        matched: Vec<Matched>,
+        found: Vec<Found>,
         attributes: &Attributes<'_>,
         object: Option<&Value>,
     ) -> Result<(), Status> {
-        let mut versions: Vec<Versioned> = Vec::new();
+        let mut versions: Vec<(Versioned, Review)> = Vec::new();
         let mut calls = Vec::new();
-        for matched in &matched {
-            let resource = matched.resource(attributes);
-            let known = versions.iter().position(|version| version.is_of(resource));
+        let mut checks = None;
+        for found in &found {
+            let resource = found.matched.resource(attributes);
+            let known = versions.iter().position(|(version, _)| version.is_of(resource));
             let at = match known {
                 Some(at) => at,
                 None => {
                     let version = Versioned::new(attributes, resource, object).await;
-                    versions.push(version.map_err(|status| Status::internal_error(&status.message))?);
+                    let version = version.map_err(|status| Status::internal_error(&status.message))?;
+                    let review = Review::new(attributes, &version);
+                    versions.push((version, review));
                     versions.len() - 1
                 }
             };
-            calls.push((matched, at));
+            let Some((version, _)) = versions.get(at) else { continue };
+            if !found.webhook.has_conditions
+                || self.0.meets_conditions(found, attributes, version, &mut checks).await?
+            {
+                calls.push((&*found.webhook, at));
+            }
         }
-        let calls = calls.iter().filter_map(|(matched, at)| Some((*matched, versions.get(*at)?)));
-        let calls = calls.map(|(matched, version)| async move {
+        let calls = calls.iter().filter_map(|(webhook, at)| Some((*webhook, &versions.get(*at)?.1)));
+        let calls = calls.map(|(webhook, review)| async move {
             let start = Instant::now();
-            let answer = self.0.ask(matched, attributes, version).await;
+            let answer = self.0.ask(webhook, attributes, review).await;
             let outcome = answer.and_then(|answer| answer.allowed.map_err(super::call::Failure::Refused));
             match outcome {
                 Ok(()) => Ok(()),
-                Err(failure) => self.0.refusal(&matched.webhook, attributes, start, failure),
+                Err(failure) => self.0.refusal(webhook, attributes, start, failure),
             }
         });
         let mut calls: FuturesUnordered<_> = calls.collect();
@@ -58,16 +68,16 @@ impl ValidatingAdmissionWebhook {
         outcome
     }
 
-    /// The webhooks that are asked about a write.
-    fn find(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<Vec<Matched>, Status> {
+    /// The webhooks that rules and selectors match.
+    fn find(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<Vec<Found>, Status> {
         let all = self.0.configurations.all();
         let mut matcher = Matcher::new(&self.0.namespaces);
-        let mut found = Vec::new();
+        let mut all_found = Vec::new();
         for webhook in webhooks(&all) {
-            found.extend(matcher.find(webhook, attributes, object)?);
+            all_found.extend(find(&mut matcher, webhook, attributes, object)?);
         }
-        found.retain(|matched| !self.0.skips(&matched.webhook, attributes));
-        Ok(found)
+        all_found.retain(|found| !self.0.skips(&found.webhook, attributes));
+        Ok(all_found)
     }
 }
 
@@ -94,11 +104,9 @@ impl Plugin for ValidatingAdmissionWebhook {
         }
         match self.find(attributes, object) {
             Err(refused) => Deferred::Now(Err(refused)),
-            Ok(matched) if matched.is_empty() => Deferred::Now(Ok(None)),
-            Ok(matched) => {
-                Deferred::later(
-                    async move { self.dispatch(matched, attributes, object).await.map(|()| None) },
-                )
+            Ok(found) if found.is_empty() => Deferred::Now(Ok(None)),
+            Ok(found) => {
+                Deferred::later(async move { self.dispatch(found, attributes, object).await.map(|()| None) })
             }
         }
     }

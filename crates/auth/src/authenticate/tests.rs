@@ -85,7 +85,7 @@ async fn token_is_reviewed_for_the_audiences_that_were_asked_for() {
     };
     assert_eq!(review("s3cret", &["api", "x"]).await, Ok(vec!["api".to_owned()]));
     assert_eq!(review("s3cret", &[]).await, Ok(vec![]));
-    let invalid = Err(InvalidToken("invalid bearer token".into()));
+    let invalid = Err(InvalidToken::from("invalid bearer token"));
     assert_eq!(review("s3cret", &["x"]).await, invalid);
     assert_eq!(review("wrong", &["api"]).await, invalid);
 }
@@ -95,7 +95,7 @@ async fn review_has_the_reasons_of_all_methods_each_once() {
     struct Never(&'static str);
     impl AuthenticateToken for Never {
         fn authenticate<'a>(&'a self, _: Token<'a>, _: &'a [String]) -> Deferred<'a, TokenOutcome> {
-            Deferred::Now(Err(InvalidToken(self.0.into())))
+            Deferred::Now(Err(self.0.into()))
         }
     }
     let tokens: Vec<Box<dyn AuthenticateToken>> =
@@ -103,6 +103,22 @@ async fn review_has_the_reasons_of_all_methods_each_once() {
     let methods = Authenticators { tokens, ..Authenticators::default() };
     let error = methods.review(Token("t"), &[]).await.unwrap_err();
     assert_eq!(error.to_string(), "[invalid bearer token, expired, forged]");
+    assert_eq!(error.logged(), error.text());
+}
+
+#[tokio::test]
+async fn log_withholds_the_values_of_claims_that_a_review_shows() {
+    struct Secretive;
+    impl AuthenticateToken for Secretive {
+        fn authenticate<'a>(&'a self, _: Token<'a>, _: &'a [String]) -> Deferred<'a, TokenOutcome> {
+            let error = InvalidToken::withholding("bad claim: ", "s3cret");
+            Deferred::Now(Err(error.after("mapping: ")))
+        }
+    }
+    let methods = Authenticators { tokens: vec![Box::new(Secretive)], ..Authenticators::default() };
+    let error = methods.review(Token("t"), &[]).await.unwrap_err();
+    assert_eq!(error.text(), "[invalid bearer token, mapping: bad claim: s3cret]");
+    assert_eq!(error.logged(), "[invalid bearer token, mapping: bad claim: [withheld]]");
 }
 
 #[test]

@@ -3,31 +3,26 @@
 //! The server does not start with an invalid file. An invalid change is logged, and the configuration before
 //! it stays.
 
+mod claims;
+
 use std::collections::BTreeSet;
 
 use crate::Anonymous;
 use crate::jwt::Algorithm;
-use crate::oidc::{Config, Mapping, Mappings};
+use crate::oidc::Config;
 use object::field::{Aggregate, BadValue, Error as FieldError, List, Path as FieldPath};
-use object::name::domain::domain_prefixed_path;
 use object::quote::quote;
 use object::{Map, Value};
 use outbound::{Client, Tls, Trust};
 use schema::config_file;
 use schema::view::View as _;
-use schema::views::apiserver::v1beta1::{
-    AnonymousAuthConfig, AuthenticationConfiguration, ClaimMappings, Issuer, JWTAuthenticator,
-    PrefixedClaimOrExpression,
-};
+use schema::views::apiserver::v1beta1::{AnonymousAuthConfig, AuthenticationConfiguration, Issuer};
 
 use super::url_fault;
 
 const VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const MOST_ISSUERS: usize = 64;
-const EITHER: &str = "claim and expression can't both be set";
-/// Expressions are CEL.
-const NO_EXPRESSIONS: &str = "expressions are not supported by this server";
 
 /// The rules for a configuration that flags and feature gates set.
 #[derive(Clone, Debug)]
@@ -124,10 +119,7 @@ fn validate(
         let (path_of_issuer, discovery_url) =
             (path.child("issuer"), issuer.discovery_url().unwrap_or_default());
         validate_issuer(issuer, rules, &path_of_issuer, errors);
-        let required = validate_claim_rules(authenticator, &path, errors);
-        let claims = authenticator.claim_mappings();
-        validate_mappings(claims, &path.child("claimMappings"), errors);
-        validate_user_rules(authenticator, &path, errors);
+        let mappings = claims::validate(authenticator, &path, errors);
         if !urls.insert(issuer.url()) {
             errors.push(FieldError::duplicate(&path_of_issuer.child("url"), issuer.url()));
         }
@@ -135,26 +127,16 @@ fn validate(
             errors.push(FieldError::duplicate(&path_of_issuer.child("discoveryURL"), discovery_url));
         }
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        configs.push(Config {
+        configs.extend(mappings.map(|mappings| Config {
             issuer: issuer.url().to_owned(),
             discovery_url: text(discovery_url),
             certificate_authority: text(issuer.certificate_authority()),
             audiences: issuer.audiences().iter().map(str::to_owned).collect(),
             algorithms: algorithms.to_vec(),
-            mappings: Mappings {
-                username: mapping(claims.username()),
-                groups: Some(mapping(claims.groups())).filter(|groups| !groups.claim.is_empty()),
-                uid: text(claims.uid().claim()),
-                required,
-            },
-        });
+            mappings,
+        }));
     }
     configs
-}
-
-fn mapping(mapping: PrefixedClaimOrExpression<'_>) -> Mapping {
-    let prefix = mapping.prefix().unwrap_or_default();
-    Mapping { claim: mapping.claim().to_owned(), prefix: prefix.to_owned() }
 }
 
 fn validate_issuer(issuer: Issuer<'_>, rules: &Rules, path: &FieldPath<'_>, errors: &mut List) {
@@ -238,126 +220,6 @@ fn validate_audiences(issuer: Issuer<'_>, path: &FieldPath<'_>, errors: &mut Lis
         _ => "audienceMatchPolicy must be MatchAny for multiple audiences",
     };
     errors.push(FieldError::invalid(&policy_path, policy, detail));
-}
-
-/// The claims that tokens have to have.
-fn validate_claim_rules(
-    authenticator: JWTAuthenticator<'_>,
-    path: &FieldPath<'_>,
-    errors: &mut List,
-) -> Vec<(String, String)> {
-    let list = path.child("claimValidationRules");
-    let (mut claims, mut expressions) = (BTreeSet::new(), BTreeSet::new());
-    let mut required = Vec::new();
-    for (at, rule) in authenticator.claim_validation_rules().iter().enumerate() {
-        let path = list.index(at);
-        let expression_path = path.child("expression");
-        match (rule.claim(), rule.expression()) {
-            ("", "") => errors.push(FieldError::required(&path, "claim or expression is required")),
-            (claim, "") => {
-                if !rule.message().is_empty() {
-                    let detail = "message can't be set when claim is set";
-                    errors.push(FieldError::invalid(&path.child("message"), rule.message(), detail));
-                }
-                if !claims.insert(claim) {
-                    errors.push(FieldError::duplicate(&path.child("claim"), claim));
-                }
-                required.push((claim.to_owned(), rule.required_value().to_owned()));
-            }
-            ("", expression) => {
-                if !rule.required_value().is_empty() {
-                    let path = path.child("requiredValue");
-                    let detail = "requiredValue can't be set when expression is set";
-                    errors.push(FieldError::invalid(&path, rule.required_value(), detail));
-                }
-                if expressions.insert(expression) {
-                    errors.push(FieldError::forbidden(&expression_path, NO_EXPRESSIONS));
-                } else {
-                    errors.push(FieldError::duplicate(&expression_path, expression));
-                }
-            }
-            (claim, _) => errors.push(FieldError::invalid(&path, claim, EITHER)),
-        }
-    }
-    required
-}
-
-fn validate_mappings(mappings: ClaimMappings<'_>, path: &FieldPath<'_>, errors: &mut List) {
-    let username_path = path.child("username");
-    if mappings.username().claim().is_empty() && mappings.username().expression().is_empty() {
-        errors.push(FieldError::required(&username_path, "claim or expression is required"));
-    }
-    validate_mapping(mappings.username(), &username_path, errors);
-    validate_mapping(mappings.groups(), &path.child("groups"), errors);
-    let (uid, uid_path) = (mappings.uid(), path.child("uid"));
-    match (uid.claim(), uid.expression()) {
-        (_, "") => {}
-        ("", _) => errors.push(FieldError::forbidden(&uid_path.child("expression"), NO_EXPRESSIONS)),
-        _ => errors.push(FieldError::invalid(&uid_path, "", EITHER)),
-    }
-    let (list, mut keys) = (path.child("extra"), BTreeSet::new());
-    for (at, extra) in mappings.extra().iter().enumerate() {
-        let (path, key) = (list.index(at), extra.key());
-        let (key_path, value_path) = (path.child("key"), path.child("valueExpression"));
-        errors.append(domain_prefixed_path(&key_path, key));
-        if key != key.to_lowercase() {
-            errors.push(FieldError::invalid(&key_path, key, "key must be lowercase"));
-        }
-        if is_reserved(key) {
-            let detail = "k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use";
-            errors.push(FieldError::invalid(&key_path, key, detail));
-        }
-        if !keys.insert(key) {
-            errors.push(FieldError::duplicate(&key_path, key));
-        } else if extra.value_expression().is_empty() {
-            errors.push(FieldError::required(&value_path, "valueExpression is required"));
-        } else {
-            errors.push(FieldError::forbidden(&value_path, NO_EXPRESSIONS));
-        }
-    }
-}
-
-fn validate_mapping(mapping: PrefixedClaimOrExpression<'_>, path: &FieldPath<'_>, errors: &mut List) {
-    let prefix_path = path.child("prefix");
-    match (mapping.claim(), mapping.expression(), mapping.prefix()) {
-        ("", "", _) => {}
-        ("", _, prefix) => {
-            if let Some(prefix) = prefix {
-                let detail = "prefix can't be set when expression is set";
-                errors.push(FieldError::invalid(&prefix_path, prefix, detail));
-            }
-            errors.push(FieldError::forbidden(&path.child("expression"), NO_EXPRESSIONS));
-        }
-        (_, "", None) => {
-            let detail =
-                "prefix is required when claim is set. It can be set to an empty string to disable prefixing";
-            errors.push(FieldError::required(&prefix_path, detail));
-        }
-        (_, "", Some(_)) => {}
-        _ => errors.push(FieldError::invalid(path, "", EITHER)),
-    }
-}
-
-/// Whether a key is in a domain of Kubernetes.
-fn is_reserved(key: &str) -> bool {
-    let Some((domain, _)) = key.split_once('/') else { return false };
-    ["kubernetes.io", "k8s.io"].iter().any(|reserved| {
-        domain.strip_suffix(reserved).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    })
-}
-
-fn validate_user_rules(authenticator: JWTAuthenticator<'_>, path: &FieldPath<'_>, errors: &mut List) {
-    let (list, mut expressions) = (path.child("userValidationRules"), BTreeSet::new());
-    for (at, rule) in authenticator.user_validation_rules().iter().enumerate() {
-        let item = list.index(at);
-        let path = item.child("expression");
-        let wrong = match rule.expression() {
-            "" => FieldError::required(&path, "expression is required"),
-            expression if expressions.insert(expression) => FieldError::forbidden(&path, NO_EXPRESSIONS),
-            expression => FieldError::duplicate(&path, expression),
-        };
-        errors.push(wrong);
-    }
 }
 
 #[cfg(test)]

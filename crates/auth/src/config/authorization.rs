@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::compiled;
 use crate::Authorize;
-use crate::webhook::{Config, FailurePolicy, Version, Webhook};
+use crate::webhook::{Conditions, Config, FailurePolicy, Version, Webhook};
+use expressions::configuration::Scope;
 use object::field::{Aggregate, Error as FieldError, List, Path as FieldPath};
 use object::name;
 use object::{Map, Value};
@@ -51,13 +53,15 @@ pub struct WebhookEntry {
     pub kubeconfig: PathBuf,
     /// How the webhook is asked.
     pub config: Config,
+    /// What has to hold of the requests that it is asked about.
+    pub conditions: Conditions,
 }
 
 impl WebhookEntry {
     /// Reads the kubeconfig. Nothing is sent to the server yet.
     pub fn open(&self) -> Result<Arc<dyn Authorize>, outbound::KubeconfigError> {
         let server = Kubeconfig::read(&self.kubeconfig)?.endpoint()?;
-        Ok(Arc::new(Webhook::new(server, self.config)))
+        Ok(Arc::new(Webhook::new(server, self.config, self.conditions.clone())))
     }
 }
 
@@ -262,9 +266,10 @@ fn validate_webhook(
         errors,
     );
     let kubeconfig = validate_connection(webhook, path, errors);
-    validate_conditions(webhook, path, errors);
+    let conditions = validate_conditions(webhook, path, errors);
     Some(WebhookEntry {
         kubeconfig: kubeconfig?,
+        conditions,
         config: Config {
             version: version?,
             authorized_ttl: authorized_ttl?,
@@ -344,27 +349,32 @@ fn validate_connection(
     None
 }
 
-fn validate_conditions(webhook: WebhookConfiguration<'_>, path: &FieldPath<'_>, errors: &mut List) {
+/// The valid match conditions.
+fn validate_conditions(
+    webhook: WebhookConfiguration<'_>,
+    path: &FieldPath<'_>,
+    errors: &mut List,
+) -> Conditions {
     let conditions = webhook.match_conditions();
     let path = path.child("matchConditions");
     if conditions.len() > MOST_CONDITIONS {
         errors.push(FieldError::too_many(&path, Some(conditions.len()), Some(MOST_CONDITIONS)));
-        return;
+        return Conditions::default();
     }
     let mut seen = BTreeSet::new();
+    let mut expressions = Vec::with_capacity(conditions.len());
     for (at, condition) in conditions.iter().enumerate() {
-        let (item, expression) = (path.index(at), condition.expression());
+        let (item, text) = (path.index(at), condition.expression());
         let path = item.child("expression");
-        if expression.trim().is_empty() {
+        if text.trim().is_empty() {
             errors.push(FieldError::required(&path, ""));
-        } else if !seen.insert(expression) {
-            errors.push(FieldError::duplicate(&path, expression));
+        } else if !seen.insert(text) {
+            errors.push(FieldError::duplicate(&path, text));
+        } else {
+            expressions.extend(compiled(Scope::Request.condition(text), text, &path, errors));
         }
     }
-    if !conditions.is_empty() {
-        let detail = "match conditions are not supported by this server; without them the webhook decides on all requests";
-        errors.push(FieldError::forbidden(&path, detail));
-    }
+    Conditions::new(expressions)
 }
 
 #[cfg(test)]

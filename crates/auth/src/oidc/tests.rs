@@ -1,8 +1,11 @@
 use super::*;
 use crate::User;
+use crate::config::authentication::{Authentication, Rules};
 use crate::jwt::{KeySet, SigningKey};
+use crate::testing::reference;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use expressions::configuration::Scope;
 use object::{Map, Value};
 use schema::{Limits, Shape, json};
 use std::sync::Mutex;
@@ -68,10 +71,13 @@ impl Fixture {
             audiences: vec!["me".into()],
             algorithms: Algorithm::ALL.to_vec(),
             mappings: Mappings {
-                username: mapping("sub", "oidc:"),
-                groups: Some(mapping("groups", "g:")),
+                username: ClaimOrExpression::Claim(mapping("sub", "oidc:")),
+                groups: Some(ClaimOrExpression::Claim(mapping("groups", "g:"))),
                 uid: None,
+                extra: Vec::new(),
                 required: Vec::new(),
+                claim_rules: Vec::new(),
+                user_rules: Vec::new(),
             },
         }
     }
@@ -125,7 +131,7 @@ async fn user(issuers: &Issuers, token: &str) -> User {
 }
 
 async fn refusal(issuers: &Issuers, token: &str) -> String {
-    ask(issuers, token).await.unwrap_err().0
+    ask(issuers, token).await.unwrap_err().to_string()
 }
 
 /// A token with a header and a signature that no key made.
@@ -139,7 +145,8 @@ fn forged(header: &str, claims: &Map, signature: &str) -> String {
 #[tokio::test]
 async fn claims_of_a_token_make_its_user() {
     let fixture = Fixture::new();
-    let issuers = fixture.start(|config| config.mappings.uid = Some("id".into())).await;
+    let issuers =
+        fixture.start(|config| config.mappings.uid = Some(ClaimOrExpression::Claim("id".into()))).await;
     let token = fixture.token(r#"{"groups":["a","b"],"id":"7","jti":"t1"}"#);
     let identity = ask(&issuers, &token).await.unwrap().unwrap();
     let jane = User {
@@ -410,7 +417,8 @@ async fn required_claims_and_verified_addresses_are_demanded() {
     let fixture = Fixture::new();
     let issuers = fixture
         .start(|config| {
-            config.mappings.username = Mapping { claim: "email".into(), prefix: String::new() };
+            let email = Mapping { claim: "email".into(), prefix: String::new() };
+            config.mappings.username = ClaimOrExpression::Claim(email);
             config.mappings.required = vec![("team".into(), "blue".into())];
         })
         .await;
@@ -436,7 +444,7 @@ async fn required_claims_and_verified_addresses_are_demanded() {
     ];
     for (changes, wanted) in cases {
         let outcome = ask(&issuers, &fixture.token(changes)).await;
-        let found = outcome.map(|identity| identity.unwrap().user.name).map_err(|error| error.0);
+        let found = outcome.map(|identity| identity.unwrap().user.name).map_err(|error| error.to_string());
         assert_eq!(found, wanted.map(str::to_owned).map_err(str::to_owned), "{changes}");
     }
 }
@@ -526,6 +534,120 @@ async fn issuers_are_replaced_and_equal_ones_stay() {
     assert_eq!(user(&issuers, &other.token("{}")).await.name, "oidc:jane");
     issuers.replace(&issuers.prepare(Vec::new()).unwrap());
     assert_eq!(ask(&issuers, &one.token("{}")).await, Ok(None));
+}
+
+#[tokio::test]
+async fn expressions_over_claims_make_users_and_refuse_tokens() {
+    let fixture = Fixture::new();
+    let value = |text: &str| Scope::Claims.value(text).unwrap();
+    let rule = |expression, message: &str| Rule { expression, message: message.into() };
+    let issuers = fixture
+        .start(|config| {
+            config.mappings.username = ClaimOrExpression::Expression(value("'x:' + claims.sub"));
+            config.mappings.groups = Some(ClaimOrExpression::Expression(value("claims.?roles.orValue([])")));
+            config.mappings.uid = Some(ClaimOrExpression::Expression(value("string(claims.id)")));
+            config.mappings.extra = vec![("x.org/team".into(), value("claims.?team.orValue('')"))];
+            let blue = Scope::Claims.condition("claims.?team.orValue('blue') == 'blue'").unwrap();
+            config.mappings.claim_rules = vec![rule(blue, "only blue")];
+            let no_admin = Scope::User.condition("!('admin' in user.groups)").unwrap();
+            config.mappings.user_rules = vec![rule(no_admin, "no admins")];
+        })
+        .await;
+    let token = fixture.token(r#"{"id":7,"roles":["a","","b"],"team":"blue"}"#);
+    let jane = User {
+        name: "x:jane".into(),
+        uid: "7".into(),
+        groups: vec!["a".into(), "b".into()],
+        extra: vec![("x.org/team".into(), vec!["blue".into()])],
+    };
+    assert_eq!(user(&issuers, &token).await, jane);
+    let plain = user(&issuers, &fixture.token(r#"{"id":7}"#)).await;
+    assert_eq!((plain.groups, plain.extra), (vec![], vec![]));
+    let cases = [
+        (
+            r#"{"id":7,"team":"red"}"#,
+            "oidc: error evaluating claim validation expression: validation expression \
+             'claims.?team.orValue('blue') == 'blue'' failed: only blue",
+        ),
+        (
+            r#"{"id":7,"roles":"admin"}"#,
+            "oidc: error evaluating user info validation rule: validation expression \
+             '!('admin' in user.groups)' failed: no admins",
+        ),
+        (
+            r#"{"id":7,"roles":[1]}"#,
+            "oidc: error evaluating group claim expression: expression must return a string or a list of strings",
+        ),
+    ];
+    for (changes, wanted) in cases {
+        assert_eq!(refusal(&issuers, &fixture.token(changes)).await, wanted, "{changes}");
+    }
+}
+
+#[tokio::test]
+async fn values_of_claims_are_in_no_log() {
+    let fixture = Fixture::new();
+    let issuers = fixture
+        .start(|config| {
+            let by_name = Scope::Claims.value("claims[claims.secret]").unwrap();
+            config.mappings.uid = Some(ClaimOrExpression::Expression(by_name));
+            config.mappings.required = vec![("team".into(), "blue".into())];
+        })
+        .await;
+    let cases = [
+        (
+            r#"{"secret":"hush"}"#,
+            "oidc: error evaluating uid claim expression: expression 'claims[claims.secret]' resulted in error: ",
+            "no such key: hush",
+        ),
+        (
+            r#"{"secret":"sub","team":"hush"}"#,
+            "oidc: required claim team value does not match. ",
+            "Got = hush, want = blue",
+        ),
+    ];
+    for (changes, begin, end) in cases {
+        let error = ask(&issuers, &fixture.token(changes)).await.unwrap_err();
+        assert_eq!(error.text(), format!("{begin}{end}"));
+        assert_eq!(error.logged(), format!("{begin}[withheld]"));
+    }
+}
+
+/// A user as the recorded answers have it.
+fn shown(user: &User) -> Value {
+    let texts = |list: &[String]| list.iter().map(|text| Value::from(text.as_str())).collect::<Value>();
+    let mut shown = Map::new();
+    shown.insert("name", user.name.as_str());
+    if !user.uid.is_empty() {
+        shown.insert("uid", user.uid.as_str());
+    }
+    if !user.groups.is_empty() {
+        shown.insert("groups", texts(&user.groups));
+    }
+    if !user.extra.is_empty() {
+        let mut extra: Map = user.extra.iter().map(|(key, values)| (key.as_str(), texts(values))).collect();
+        extra.sort_keys();
+        shown.insert("extra", extra);
+    }
+    shown.into()
+}
+
+#[test]
+fn users_of_expressions_are_those_of_the_reference() {
+    let rules = Rules { disallowed: Vec::new(), may_configure_anonymous: true };
+    reference::compare(include_str!("../../tests/reference/tokens.jsonl"), |case| {
+        let head = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration";
+        let jwt = format!("{{issuer: {{url: https://x, audiences: [me]}}, {}}}", case.text("jwt"));
+        let text = format!("{head}\njwt: [{jwt}]\n");
+        let mut parsed = Authentication::parse(text.as_bytes(), &rules).unwrap();
+        let claims = URL_SAFE_NO_PAD.encode(case.text("claims"));
+        let token = format!("e30.{claims}.e30");
+        let token = Unverified::parse(&token).unwrap();
+        match parsed.issuers.remove(0).mappings.user(token.unverified_claims()) {
+            Ok(user) => shown(&user),
+            Err(error) => error.text().into(),
+        }
+    });
 }
 
 #[test]

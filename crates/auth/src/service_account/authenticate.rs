@@ -113,7 +113,9 @@ impl fmt::Debug for ServiceAccountTokens {
 
 impl AuthenticateToken for ServiceAccountTokens {
     fn authenticate<'a>(&'a self, token: Token<'a>, audiences: &'a [String]) -> Deferred<'a, TokenOutcome> {
-        Deferred::Now(self.authenticate_at(token.0, audiences, Time::now().unix()).map_err(InvalidToken))
+        Deferred::Now(
+            self.authenticate_at(token.0, audiences, Time::now().unix()).map_err(InvalidToken::from),
+        )
     }
 }
 

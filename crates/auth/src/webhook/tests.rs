@@ -1,5 +1,8 @@
 use super::*;
 use crate::Authorizer;
+use crate::testing::reference::{self, Case};
+use expressions::configuration::Scope;
+use object::{field_selector, label};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testkit::https::{Authority, HttpsServer, Reply, Request};
@@ -26,7 +29,7 @@ fn setup(config: Config, answers: impl Fn(&Request) -> Reply + Send + Sync + 'st
     let path = folder.path().join("config");
     server.kubeconfig(&path, "/authorize", &authority, "{token: hush}").unwrap();
     let endpoint = outbound::Kubeconfig::read(&path).unwrap().endpoint().unwrap();
-    Setup { server, webhook: Webhook::new(endpoint, config) }
+    Setup { server, webhook: Webhook::new(endpoint, config, Conditions::default()) }
 }
 
 fn review(status: &str) -> Reply {
@@ -202,4 +205,117 @@ async fn slow_webhook_does_not_hold_up_kept_answers() {
     let mut waiting = Box::pin(hanging.wait());
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut waiting).await.is_err());
     assert!(matches!(setup.webhook.decide(&user, &known), Deferred::Now(_)));
+}
+
+#[tokio::test]
+async fn only_requests_that_match_are_sent() {
+    let conditions = |texts: &[&str]| {
+        Conditions::new(texts.iter().map(|text| Scope::Request.condition(text).unwrap()).collect())
+    };
+    let failing = "request.groups[7] == 'a'";
+    let cases = [
+        (&["request.user == 'jane'", "'b' in request.groups"][..], Decision::Allow, 1, None),
+        (&["request.user == 'jane'", "request.uid == ''"], Decision::NoOpinion, 0, None),
+        (&[failing, "has(request.nonResourceAttributes)"], Decision::NoOpinion, 0, None),
+        (
+            &[failing, "true"],
+            Decision::Deny,
+            0,
+            Some(
+                "cel evaluation error: expression 'request.groups[7] == 'a'' resulted in error: index out of bounds: 7",
+            ),
+        ),
+    ];
+    for version in [Version::V1, Version::V1beta1] {
+        for (texts, decision, sent, error) in &cases {
+            let config = Config { version, failure_policy: FailurePolicy::Deny, ..CONFIG };
+            let Setup { server, mut webhook } = setup(config, move |_| {
+                let version = if version == Version::V1 { "v1" } else { "v1beta1" };
+                Reply::ok(format!(
+                    r#"{{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/{version}","status":{{"allowed":true}}}}"#
+                ))
+            });
+            webhook.conditions = conditions(texts);
+            let verdict = webhook.decide(&jane(), &pods("get", "x")).wait().await;
+            assert_eq!((verdict.decision, verdict.error.as_deref()), (*decision, *error), "{texts:?}");
+            assert_eq!(server.requests().len(), *sent, "{texts:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn conditions_that_take_long_do_not_hold_up_other_requests() {
+    let ten = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]";
+    let loops = ["a", "b", "c", "d"].map(|name| format!("{ten}.all({name}, ")).concat();
+    let long = format!("{loops}a + b + c + d >= 0))))");
+    let mut conditions = Vec::new();
+    for number in 0..8 {
+        conditions.push(Scope::Request.condition(&format!("{long} && {number} >= 0")).unwrap());
+    }
+    let conditions = Conditions::new(conditions);
+    let (user, pods) = (jane(), pods("get", "x"));
+    // With one worker, the other task runs only if the worker was given away.
+    let (done, other) = std::sync::mpsc::channel();
+    let held = tokio::spawn(async move {
+        tokio::spawn(async move { done.send(()).unwrap() });
+        let held = conditions.hold(&user, &pods);
+        (held, other.recv_timeout(Duration::from_secs(20)).is_ok())
+    });
+    assert_eq!(held.await.unwrap(), (Ok(true), true));
+}
+
+/// The user of a recorded case.
+fn user_of(case: &Case) -> User {
+    let user = case.get("user");
+    let text = |key: &str| user.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let texts = |list: &Value| -> Vec<String> {
+        list.as_list().unwrap_or_default().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let extra = user.get("extra").and_then(Value::as_map).cloned().unwrap_or_default();
+    User {
+        name: text("name"),
+        uid: text("uid"),
+        groups: user.get("groups").map(texts).unwrap_or_default(),
+        extra: extra.iter().map(|(key, values)| (key.as_str().to_owned(), texts(values))).collect(),
+    }
+}
+
+/// The request of a recorded case.
+fn attributes_of(case: &Case) -> Attributes {
+    let attributes = case.get("attributes");
+    let text = |key: &str| attributes.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let path = text("path");
+    if !path.is_empty() {
+        return Attributes::path(text("verb"), path);
+    }
+    let target = Target::Resource {
+        group: text("group"),
+        version: text("version"),
+        resource: text("resource"),
+        subresource: text("subresource"),
+        namespace: text("namespace"),
+        name: text("name"),
+    };
+    let fields = field_selector::Selector::parse(&text("fields")).unwrap();
+    let labels = label::Selector::parse(&text("labels")).unwrap();
+    let selectors = Selectors {
+        fields: fields.requirements().unwrap_or_default().to_vec(),
+        labels: labels.requirements().unwrap_or_default().to_vec(),
+        ..Selectors::default()
+    };
+    Attributes { selectors: Some(Box::new(selectors)), ..Attributes::new(text("verb"), target) }
+}
+
+#[test]
+fn match_conditions_hold_as_in_the_reference() {
+    reference::compare(include_str!("../../tests/reference/requests.jsonl"), |case| {
+        let expressions = case.texts("conditions").into_iter().map(|text| Scope::Request.condition(&text));
+        let conditions = Conditions::new(expressions.collect::<Result<_, _>>().unwrap());
+        let (decision, error) = match conditions.hold(&user_of(case), &attributes_of(case)) {
+            Ok(true) => ("Allow", String::new()),
+            Ok(false) => ("NoOpinion", String::new()),
+            Err(error) => (case.text("policy"), error),
+        };
+        [Value::from(decision), Value::from(error)].into_iter().collect()
+    });
 }

@@ -100,7 +100,7 @@ async fn answers_are_kept_and_errors_are_not() {
     assert_eq!(asked("bad", &[]).await, (Ok(false), 1));
     assert_eq!(asked("bad", &[]).await, (Ok(false), 0));
     for _ in 0..2 {
-        assert_eq!(asked("hush", &[]).await, (Err(InvalidToken("what is [withheld]?".into())), 1));
+        assert_eq!(asked("hush", &[]).await, (Err(InvalidToken::from("what is [withheld]?")), 1));
     }
 }
 

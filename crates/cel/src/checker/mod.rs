@@ -2,8 +2,8 @@
 //! faults with the same words at the same places. The checker goes on after a fault.
 //!
 //! What is bounded here: the depth of the tree ([`DEEPEST`]), the parts of a type
-//! ([`crate::types::MAX_PARTS`]), and the steps over parts of types by the number of nodes. Past any of them an
-//! expression is refused.
+//! ([`crate::types::MAX_PARTS`]), and the steps over parts of types by the number of nodes. Past any of them
+//! an expression is refused.
 
 mod calls;
 mod faults;

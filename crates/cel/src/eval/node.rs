@@ -186,6 +186,8 @@ pub(super) struct Qualifier {
 pub(super) enum By {
     /// A constant text, among the names.
     Name(u32),
+    /// The same, of an object whose type is known.
+    Field(u32),
     /// Another constant.
     Constant(u32),
     /// The value of an attribute, which costs nothing itself.

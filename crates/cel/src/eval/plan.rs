@@ -7,10 +7,11 @@ mod attribute;
 mod call;
 mod fold;
 
-use super::node::{Base, Node, NodeId, OPTIONAL, Span, Tables};
+use super::node::{Base, By, Node, NodeId, OPTIONAL, Span, Tables};
 use super::{Program, run};
 use crate::ast::{Expr, ExprId, MapEntry, StructField};
 use crate::checker::{self, Checked, Reference};
+use crate::mutation::is_object;
 use crate::value::Value;
 use crate::{Env, Failure, Type};
 use attribute::{Chain, Start};
@@ -110,8 +111,8 @@ impl Planner<'_> {
             Expr::Select { operand, field, test_only } => match checked.references.get(id.0 as usize) {
                 Some(Some(Reference::Ident(name, _))) => self.ident(id, name),
                 _ => {
-                    let operand = self.planned(*operand)?;
-                    Ok(self.select(operand, field, *test_only))
+                    let planned = self.planned(*operand)?;
+                    Ok(self.select(*operand, planned, field, *test_only))
                 }
             },
             Expr::Call { function, target, args } => self.call(id, function, *target, args),
@@ -139,9 +140,13 @@ impl Planner<'_> {
         }
     }
 
-    fn select(&mut self, operand: Planned, field: &str, test_only: bool) -> Planned {
-        let mut chain = self.chain(operand);
-        let by = self.name_of(field);
+    fn select(&mut self, operand: ExprId, planned: Planned, field: &str, test_only: bool) -> Planned {
+        let mut chain = self.chain(planned);
+        let is_object = matches!(self.checked.type_of(operand), Type::Struct(name) if is_object(name));
+        let by = match self.name_of(field) {
+            By::Name(name) if is_object => By::Field(name),
+            by => by,
+        };
         chain.add(by, false, test_only);
         chain.has |= test_only;
         Planned::Attribute(chain)

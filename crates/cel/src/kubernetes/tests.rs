@@ -53,7 +53,7 @@ fn patches_are_in_environments_that_ask_for_them() {
     let text = "[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('b/c'), value: 1}]";
     let set = EnvSet::base(Release(33), true);
     assert!(fault(&set.new, text).is_some());
-    assert_eq!(fault(&set.with_json_patches().new, text), None);
+    assert_eq!(fault(&set.with_patches().new, text), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use super::ip::{self, Address};
 use super::support::{function, made, member, no_such_overload, opaque, overload, quoted, str, string};
-use crate::value::{Opaque, Value};
+use crate::value::{Native, Opaque, Value};
 use crate::{Failure, Function, Outcome, Type};
 use object::netip::{self, Prefix};
 use std::any::Any;
@@ -100,6 +100,10 @@ impl Opaque for Network {
     /// The bytes that the prefix has bits of.
     fn size(&self) -> Option<u64> {
         Some(u64::from(self.0.bits).div_ceil(8))
+    }
+
+    fn native(&self) -> Option<Native> {
+        Some(Native::of("netip.Prefix", "CIDR", &self.0))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -3,8 +3,8 @@
 //!
 //! `validate` gives what is wrong with a text in the words of the API, or nothing.
 
-use super::support::{elements, function, made, member, opaque, overload, some, str, string};
-use crate::value::{Opaque, Value};
+use super::support::{function, made, member, opaque, overload, some, str, texts};
+use crate::value::{Native, Opaque, Str, Value};
 use crate::{Function, Outcome, Type};
 use object::formats::{is_base64, is_date, is_date_time, is_uuid};
 use object::name::{self, Messages, Mode};
@@ -109,6 +109,10 @@ impl Opaque for NamedFormat {
         Some(self.0.pattern)
     }
 
+    fn native(&self) -> Option<Native> {
+        Some(Native { is_value: true, ..Native::of("cel.Format", "Format", &self.0.function) })
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -126,5 +130,5 @@ fn validate<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     if messages.is_empty() {
         return Ok(Value::Optional(None));
     }
-    Ok(some(elements(messages.into_iter().map(|message| string(&*message)).collect())))
+    Ok(some(texts(messages.into_iter().map(|message| Str::Shared((*message).into())).collect())))
 }

@@ -4,7 +4,7 @@
 //! An address has no zone, and is not one of IPv4 in the form of IPv6.
 
 use super::support::{function, made, member, opaque, overload, quoted, str, string};
-use crate::value::{Opaque, Value};
+use crate::value::{Native, Opaque, Value};
 use crate::{Failure, Function, Outcome, Type};
 use object::netip;
 use std::any::Any;
@@ -94,6 +94,10 @@ impl Opaque for Address {
     /// The bytes of the address.
     fn size(&self) -> Option<u64> {
         Some(if self.0.is_ipv4() { 4 } else { 16 })
+    }
+
+    fn native(&self) -> Option<Native> {
+        Some(Native::of("netip.Addr", "IP", &self.0))
     }
 
     fn as_any(&self) -> &dyn Any {

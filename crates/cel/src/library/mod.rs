@@ -5,7 +5,7 @@ pub(crate) mod cidr;
 pub(crate) mod comprehensions;
 pub(crate) mod format;
 pub(crate) mod ip;
-pub mod jsonpatch;
+pub(crate) mod jsonpatch;
 pub(crate) mod lists;
 pub(crate) mod optional;
 pub(crate) mod quantity;
@@ -16,3 +16,5 @@ pub(crate) mod standard;
 pub(crate) mod strings;
 mod support;
 pub(crate) mod urls;
+
+pub(crate) use support::duration as duration_text;

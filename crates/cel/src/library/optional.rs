@@ -1,6 +1,7 @@
 //! Optional values.
 
 use super::support::{function, member, no_such_overload, overload, planned, some};
+use crate::mutation::JSON_PATCH;
 use crate::value::{Map, Value};
 use crate::{Failure, Function, Outcome, Type};
 
@@ -73,7 +74,7 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::List(list) => list.is_empty() && !list.is_shaped(),
         Value::Map(Map::Tree(map, None)) => map.is_empty(),
         Value::Map(Map::Entries(entries)) => entries.is_empty(),
-        Value::Struct(made) => made.fields.is_empty(),
+        Value::Struct(made) => made.fields.is_empty() && *made.name != *JSON_PATCH,
         _ => false,
     }
 }

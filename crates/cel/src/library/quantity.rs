@@ -2,7 +2,7 @@
 //! `add`, `sub`, `isGreaterThan`, `isLessThan`, `compareTo`.
 
 use super::support::{function, int, made, member, opaque, overload, str};
-use crate::value::{Opaque, Value};
+use crate::value::{Native, Opaque, Value};
 use crate::{Failure, Function, Outcome, Type};
 use object::quantity::{Format, Quantity};
 use std::any::Any;
@@ -106,6 +106,10 @@ impl Opaque for Amount {
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {
         let other: &Self = other.as_any().downcast_ref()?;
         (!other.is_computed).then(|| self.quantity == other.quantity)
+    }
+
+    fn native(&self) -> Option<Native> {
+        Some(Native::of("*resource.Quantity", "Quantity", &self.quantity))
     }
 
     fn as_any(&self) -> &dyn Any {

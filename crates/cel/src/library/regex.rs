@@ -1,10 +1,10 @@
 //! What a pattern finds in a text: `find` and `findAll`.
 //!
 //! A pattern that is constant is compiled with the expression; another one is looked up in the cache of
-//! patterns. An evaluation that asks for too much of either is interrupted; in the reference only the deadline
-//! of the request ends it.
+//! patterns. An evaluation that asks for too much of either is interrupted; in the reference only the
+//! deadline of the request ends it.
 
-use super::support::{elements, function, int, string, text};
+use super::support::{function, int, text, texts};
 use crate::value::{Meter, Str, Value};
 use crate::{Function, Outcome, Overload, Run, Type};
 use pattern::Pattern;
@@ -43,12 +43,15 @@ fn find_all<'a>(pattern: &Pattern, args: &[Value<'a>], meter: &mut Meter<'_>) ->
     // A number below zero stands for all.
     let most = if args.len() > 2 { usize::try_from(int(args, 2)?).unwrap_or(usize::MAX) } else { usize::MAX };
     let mut spend = |steps| meter.spend(steps);
-    let found: Vec<Value<'a>> = match text(args, 0)? {
+    let found: Vec<Str<'a>> = match text(args, 0)? {
         Str::Borrowed(text) => {
-            let found = pattern.find_all(text, most, &mut spend)?;
-            found.into_iter().map(|found| Value::String(Str::Borrowed(found))).collect()
+            pattern.find_all(text, most, &mut spend)?.into_iter().map(Str::Borrowed).collect()
         }
-        Str::Shared(text) => pattern.find_all(text, most, &mut spend)?.into_iter().map(string).collect(),
+        Str::Shared(text) => pattern
+            .find_all(text, most, &mut spend)?
+            .into_iter()
+            .map(|found| Str::Shared(found.into()))
+            .collect(),
     };
-    Ok(elements(found))
+    Ok(texts(found))
 }

@@ -3,7 +3,7 @@
 //! whether they read texts that are not quite versions, such as `v1.0`.
 
 use super::support::{bool, function, made, member, opaque, overload, str};
-use crate::value::{Opaque, Value};
+use crate::value::{Native, Opaque, Value};
 use crate::{Failure, Function, Outcome, Type};
 use object::semver::{Error, Version};
 use std::any::Any;
@@ -69,6 +69,10 @@ impl Opaque for Semver {
     fn equals(&self, other: &dyn Opaque) -> Option<bool> {
         let other: &Self = other.as_any().downcast_ref()?;
         Some(self.0 == other.0)
+    }
+
+    fn native(&self) -> Option<Native> {
+        Some(Native::of("semver.Version", "Semver", &self.0))
     }
 
     fn as_any(&self) -> &dyn Any {

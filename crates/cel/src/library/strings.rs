@@ -195,10 +195,10 @@ fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let text = whole.as_str();
     let most = if args.len() > 2 { int(args, 2)? } else { -1 };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let piece = |range| Value::String(part(whole, range));
+    let piece = |range| part(whole, range);
     let mut pieces = Vec::new();
     if most == 0 || (text.is_empty() && separator.is_empty()) {
-        return Ok(support::elements(pieces));
+        return Ok(support::texts(pieces));
     }
     let mut start = 0;
     if separator.is_empty() {
@@ -213,7 +213,7 @@ fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         }
     }
     pieces.push(piece(start..text.len()));
-    Ok(support::elements(pieces))
+    Ok(support::texts(pieces))
 }
 
 fn substring<'a>(args: &[Value<'a>]) -> Outcome<'a> {

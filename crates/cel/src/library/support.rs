@@ -66,9 +66,9 @@ pub(crate) fn string<'a>(text: impl Into<Arc<str>>) -> Value<'a> {
     Value::String(Str::Shared(text.into()))
 }
 
-/// A list of values that a function made.
-pub(crate) fn elements<'a>(values: Vec<Value<'a>>) -> Value<'a> {
-    Value::List(List::Elements(Arc::new(values)))
+/// A list of texts that a function made.
+pub(crate) fn texts<'a>(texts: Vec<Str<'a>>) -> Value<'a> {
+    Value::List(List::Texts(Arc::new(texts)))
 }
 
 /// A map of entries that a function made.

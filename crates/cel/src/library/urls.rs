@@ -1,8 +1,8 @@
 //! Addresses of the web: `url`, `isURL`, `getScheme`, `getHost`, `getHostname`, `getPort`, `getEscapedPath`,
 //! `getQuery`. They are read and taken apart as Go's `net/url` does ([`object::url`]).
 
-use super::support::{elements, entries, function, made, member, opaque, overload, str, string};
-use crate::value::{Opaque, Value};
+use super::support::{entries, function, made, member, opaque, overload, str, string, texts};
+use crate::value::{Native, Opaque, Str, Value};
 use crate::{Failure, Function, Outcome, Type};
 use object::url::{self, Url};
 use std::any::Any;
@@ -69,6 +69,10 @@ impl Opaque for Address {
         Some(self.0 == other.0 || self.0.to_string() == other.0.to_string())
     }
 
+    fn native(&self) -> Option<Native> {
+        Some(Native::of("*url.URL", "URL", &self.0))
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -89,7 +93,7 @@ fn read<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 
 /// The values of each name, in the order in which the names come first.
 fn query_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
-    let mut names: Vec<(String, Vec<Value<'a>>)> = Vec::new();
+    let mut names: Vec<(String, Vec<Str<'a>>)> = Vec::new();
     let mut places = std::collections::HashMap::new();
     for (name, value) in of(args)?.query() {
         let place = *places.entry(name.to_string()).or_insert_with(|| {
@@ -97,8 +101,8 @@ fn query_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
             names.len() - 1
         });
         if let Some((_, values)) = names.get_mut(place) {
-            values.push(string(value));
+            values.push(Str::Shared(value.into()));
         }
     }
-    Ok(entries(names.into_iter().map(|(name, values)| (string(name), elements(values)))))
+    Ok(entries(names.into_iter().map(|(name, values)| (string(name), texts(values)))))
 }

@@ -132,6 +132,11 @@ impl<'a> Entries<'a> {
         self.place(key).is_some()
     }
 
+    /// The value at exactly this key: numbers of other types are other keys.
+    pub(super) fn get_exactly(&self, key: &Value<'a>) -> Option<&Value<'a>> {
+        self.entries.get(self.place(key)?).map(|(_, value)| value)
+    }
+
     fn place(&self, key: &Value<'a>) -> Option<usize> {
         let key = Key::of(key)?;
         if self.entries.len() >= TABLE_FROM {

@@ -4,8 +4,9 @@
 use super::entries::Entries;
 use super::list::{Item, escaped};
 use super::map::of_shape;
-use super::{Fields, List, Map, Meter, Struct, Value};
+use super::{Fields, List, Map, Meter, Struct, Value, same};
 use crate::Failure;
+use crate::mutation::is_object;
 use object::shape::{Form, ListForm, Shape};
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -15,13 +16,16 @@ type Answer = Result<bool, Failure>;
 /// Whether two values are equal. A list or map of a schema cannot be compared with what is none: that is an
 /// error.
 ///
-/// What has parts is compared part by part; a level takes little of the stack, because what does not recurse is
-/// in functions of its own.
+/// What has parts is compared part by part; a level takes little of the stack, because what does not recurse
+/// is in functions of its own.
 pub(crate) fn equal<'a>(one: &Value<'a>, other: &Value<'a>, meter: &mut Meter<'_>) -> Answer {
     meter.spend(1)?;
     match (one, other) {
         (Value::List(one), Value::List(other)) => meter.enter(|meter| lists(one, other, meter)),
         (Value::Map(one), Value::Map(other)) => meter.enter(|meter| maps(one, other, meter)),
+        (Value::Struct(one), Value::Struct(other)) if is_object(&one.name) => {
+            meter.enter(|meter| same::structs(one, other, meter))
+        }
         (Value::Struct(one), Value::Struct(other)) => meter.enter(|meter| structs(one, other, meter)),
         (Value::Optional(Some(one)), Value::Optional(Some(other))) => {
             meter.enter(|meter| equal(one, other, meter))

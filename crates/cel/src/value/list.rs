@@ -48,6 +48,7 @@ impl<'a> List<'a> {
         match self {
             Self::Tree(items, _) => items.len(),
             Self::Elements(elements) => elements.len(),
+            Self::Texts(texts) => texts.len(),
             Self::Concat(parts) => parts.2,
             Self::Merged(merged) => merged.items.len(),
         }
@@ -67,6 +68,7 @@ impl<'a> List<'a> {
             match list {
                 Self::Tree(items, shape) => return Some(element(items.get(place)?, *shape)),
                 Self::Elements(elements) => return Some(Ok(elements.get(place)?.clone())),
+                Self::Texts(texts) => return Some(Ok(Value::String(texts.get(place)?.clone()))),
                 Self::Merged(merged) => return merged.get(place),
                 Self::Concat(parts) => {
                     let first = parts.0.len();

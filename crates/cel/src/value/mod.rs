@@ -12,6 +12,7 @@ mod list;
 mod map;
 mod meter;
 mod order;
+mod same;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -21,6 +22,7 @@ pub(crate) mod zone;
 pub use entries::Entries;
 pub(crate) use entries::{whole, whole_unsigned};
 pub(crate) use equal::equal;
+pub(crate) use formats::base64;
 pub use list::Merged;
 pub(crate) use map::of_shape;
 pub use meter::Meter;
@@ -108,6 +110,9 @@ pub enum List<'a> {
     Tree(&'a [object::Value], Option<&'a dyn Shape>),
     /// Elements that an expression made.
     Elements(Arc<Vec<Value<'a>>>),
+    /// Texts that a function of a library made, such as `split`: a `[]string` in Go, which the reference does
+    /// not take everywhere where it takes a list of texts.
+    Texts(Arc<Vec<Str<'a>>>),
     /// Two lists, one after the other, and how long they are together.
     Concat(Arc<(List<'a>, List<'a>, usize)>),
     /// A list of a schema, to which another one was added.
@@ -154,8 +159,32 @@ pub trait Opaque: fmt::Debug + Send + Sync {
     fn pattern_size(&self) -> Option<u64> {
         None
     }
+    /// What the reference makes it of; `None` if it makes it of nothing that can be asked for.
+    fn native(&self) -> Option<Native> {
+        None
+    }
     /// The value itself, for the library that knows its type.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// What the reference makes a value of a library of.
+#[derive(Clone, Debug)]
+pub struct Native {
+    /// Go's name of its type.
+    pub type_name: &'static str,
+    /// What errors of conversions call the value.
+    pub name: &'static str,
+    /// Its text.
+    pub text: String,
+    /// Whether it is a value of expressions itself.
+    pub is_value: bool,
+}
+
+impl Native {
+    /// What has a text, and is no value of expressions itself.
+    pub(crate) fn of(type_name: &'static str, name: &'static str, shown: &impl fmt::Display) -> Self {
+        Self { type_name, name, text: shown.to_string(), is_value: false }
+    }
 }
 
 impl Str<'_> {
@@ -213,6 +242,7 @@ impl fmt::Debug for List<'_> {
         match self {
             Self::Tree(items, _) => f.debug_list().entries(*items).finish(),
             Self::Elements(elements) => fmt::Debug::fmt(elements, f),
+            Self::Texts(texts) => fmt::Debug::fmt(texts, f),
             Self::Concat(parts) => f.debug_list().entry(&parts.0).entry(&parts.1).finish(),
             Self::Merged(merged) => fmt::Debug::fmt(merged, f),
         }

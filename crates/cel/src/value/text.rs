@@ -1,6 +1,7 @@
 //! Values as errors show them, their types, and Go's names of what they are made of.
 
 use super::{List, Map, Value};
+use crate::mutation::JSON_PATCH;
 use crate::{Failure, Type};
 use object::duration::Duration;
 use object::float;
@@ -9,6 +10,8 @@ use std::fmt::{self, Write as _};
 
 /// How deep values are shown.
 const DEEPEST: usize = 32;
+/// Go's name of an operation of a JSON patch.
+const JSON_PATCH_IN_GO: &str = "*mutation.JSONPatchVal";
 
 impl Value<'_> {
     /// The type of the value as expressions see it: `type(value)`.
@@ -91,6 +94,7 @@ impl Value<'_> {
             },
             Self::Map(Map::Tree(_, Some(_))) => "*common.unstructuredMap",
             Self::Map(_) => "*types.baseMap",
+            Self::Struct(made) if *made.name == *JSON_PATCH => JSON_PATCH_IN_GO,
             Self::Struct(_) => "*dynamic.ObjectVal",
             Self::Fields(_) => "*lazy.MapValue",
             Self::Optional(_) => "*types.Optional",
@@ -112,11 +116,15 @@ impl Value<'_> {
             Self::Duration(_) => "time.Duration",
             Self::Timestamp(_) => "time.Time",
             Self::List(List::Elements(_)) => "[]ref.Val",
+            Self::List(List::Texts(_)) => "[]string",
             Self::List(_) => "[]interface {}",
             Self::Map(Map::Entries(_)) => "map[ref.Val]ref.Val",
+            Self::Struct(made) if *made.name == *JSON_PATCH => JSON_PATCH_IN_GO,
             Self::Map(_) | Self::Struct(_) => "map[string]interface {}",
             Self::Optional(Some(value)) => value.native_name(),
-            Self::Optional(None) | Self::Fields(_) | Self::Opaque(_) | Self::Preserved(_) => "<nil>",
+            Self::Opaque(opaque) => opaque.native().map_or("*types.Err", |native| native.type_name),
+            Self::Fields(_) => "*types.Err",
+            Self::Optional(None) | Self::Preserved(_) => "<nil>",
         }
     }
 
@@ -216,7 +224,11 @@ fn show(value: &Value<'_>, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Res
             f.write_char(')')
         }
         Value::Struct(made) => f.write_str(&made.name),
-        Value::Fields(_) | Value::Opaque(_) | Value::Preserved(_) => f.write_str(value.type_of().name()),
+        Value::Opaque(opaque) => match opaque.native() {
+            Some(native) => f.write_str(&native.text),
+            None => f.write_str(opaque.type_of().name()),
+        },
+        Value::Fields(_) | Value::Preserved(_) => f.write_str(value.type_of().name()),
     }
 }
 

@@ -38,6 +38,11 @@ impl Timestamp {
         Self { seconds, nanos, offset: 0 }
     }
 
+    /// Its date and time of day, where its text has it.
+    pub(crate) fn civil(self) -> Civil {
+        Civil::of(self.seconds.saturating_add(i64::from(self.offset) * 60))
+    }
+
     /// Whether it is within the years 1 to 9999.
     pub(crate) fn is_in_range(self) -> bool {
         (FIRST..=LAST).contains(&self.seconds)
@@ -88,7 +93,7 @@ impl Ord for Timestamp {
 /// As RFC 3339 has it, with as many digits of the second as are not zero.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let civil = Civil::of(self.seconds.saturating_add(i64::from(self.offset) * 60));
+        let civil = self.civil();
         write!(
             f,
             "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",

@@ -146,6 +146,9 @@ fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
             "StructuredAuthenticationConfiguration" => gates.authentication_config = !gate.default,
             "AnonymousAuthConfigurableEndpoints" => gates.anonymous_config = !gate.default,
             "PodTopologyLabelsAdmission" => gates.admission.pod_topology_labels = !gate.default,
+            "MutatingAdmissionPolicy" => {
+                gates.admission.mutating_admission_policy = !gate.default;
+            }
             "UserNamespacesPodSecurityStandards" => {
                 gates.admission.user_namespaces_pod_security = !gate.default;
             }

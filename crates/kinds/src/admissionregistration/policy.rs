@@ -1,12 +1,14 @@
 //! The rules that the policies and their bindings share.
 //!
 //! The specs of validating and mutating policies have the same fields for what they match, and are read with
-//! the views of one of them. Whether an expression compiles is not checked.
+//! the views of one of them.
 
+use super::compilation::{self, Texts};
 use super::webhooks::{match_conditions, one_of, rules};
 use crate::checks;
 use crate::conditions;
 use crate::label_selector::{self, Values};
+use expressions::admission::Scope;
 use object::Map;
 use object::field::{Error, List, Path};
 use object::json_path::JsonPath;
@@ -60,7 +62,12 @@ fn full_head(
     }
     let same = |key: &str| old.is_some_and(|old| old.get(key) == spec.get(key));
     if !(same("paramKind") && same("matchConditions")) {
-        errors.append(match_conditions(of_spec.match_conditions(), &path.child("matchConditions")));
+        let before = old.map(|old| ValidatingAdmissionPolicySpec::of(old).match_conditions());
+        let before = before.into_iter().flat_map(Items::iter);
+        let stored: Texts<'_> = before.map(|condition| condition.expression()).collect();
+        let scope = Scope::of_conditions(of_spec.param_kind().is_some());
+        let path = path.child("matchConditions");
+        errors.append(match_conditions(of_spec.match_conditions(), &scope, &stored, &path));
     }
     errors
 }
@@ -157,8 +164,13 @@ fn is_identifier(name: &str) -> bool {
         && !cel::escape::is_reserved(name)
 }
 
-/// The variables of a policy.
-pub(super) fn variables(all: Items<'_, Variable<'_>>, path: &Path<'_>) -> List {
+/// The variables of a policy, which the expressions of `scope` can name afterwards.
+pub(super) fn variables(
+    all: Items<'_, Variable<'_>>,
+    scope: &Scope,
+    stored: &Texts<'_>,
+    path: &Path<'_>,
+) -> List {
     let mut errors = List::new();
     for (at, variable) in all.iter().enumerate() {
         let path = path.index(at);
@@ -168,8 +180,11 @@ pub(super) fn variables(all: Items<'_, Variable<'_>>, path: &Path<'_>) -> List {
         } else if !is_identifier(name) {
             errors.push(Error::invalid(&at, name, "name is not a valid CEL identifier"));
         }
-        if variable.expression().trim().is_empty() {
-            errors.push(Error::required(&path.child("expression"), "expression is not specified"));
+        let (text, at) = (variable.expression(), path.child("expression"));
+        if text.trim().is_empty() {
+            errors.push(Error::required(&at, "expression is not specified"));
+        } else if let Err(fault) = scope.add_variable(name, text, stored.stage(text)).compiled {
+            errors.push(compilation::error(&fault, text, &at));
         }
     }
     errors

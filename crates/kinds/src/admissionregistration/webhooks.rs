@@ -5,10 +5,12 @@
 
 pub(super) mod rules;
 
+use super::compilation::{self, Texts};
 use crate::cells::count;
 use crate::label_selector::{self, Values};
 use crate::webhook_client::{self, REVIEW_VERSIONS, Recognized, recognizes_any};
 use crate::{About, Cell, Column, Columns, columns};
+use expressions::admission::{Purpose, Scope};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::domain::fully_qualified_name;
@@ -26,18 +28,18 @@ const MOST_CONDITIONS: usize = 64;
 type Webhooks<'a> = Items<'a, MutatingWebhook<'a>>;
 
 /// What an object that has it already may keep.
-struct Rules {
-    conditions: Conditions,
+struct Rules<'a> {
+    conditions: Conditions<'a>,
     effects: &'static [&'static str],
     recognized: Recognized,
     are_names_unique: bool,
     values: Values,
 }
 
-/// Whether match conditions are checked: those that did not change are not.
-#[derive(PartialEq)]
-enum Conditions {
-    Checked,
+/// Whether match conditions are checked: if none of the configuration changed, they are not.
+enum Conditions<'a> {
+    /// Checked, by what the expressions of the configuration were before.
+    Checked(Texts<'a>),
     Unchanged,
 }
 
@@ -75,11 +77,11 @@ fn webhooks(configuration: &Map) -> Webhooks<'_> {
     schema::views::admissionregistration::v1::MutatingWebhookConfiguration::of(configuration).webhooks()
 }
 
-impl Rules {
-    fn after(old: Option<Webhooks<'_>>, new: Webhooks<'_>) -> Self {
+impl<'a> Rules<'a> {
+    fn after(old: Option<Webhooks<'a>>, new: Webhooks<'_>) -> Self {
         let Some(old) = old else {
             return Self {
-                conditions: Conditions::Checked,
+                conditions: Conditions::Checked(Texts::default()),
                 effects: &NO_EFFECTS,
                 recognized: Recognized::Required,
                 are_names_unique: true,
@@ -94,8 +96,12 @@ impl Rules {
                 .iter()
                 .zip(new.iter())
                 .all(|(old, new)| old.match_conditions().values() == new.match_conditions().values());
+        let texts = || old.iter().flat_map(|hook| hook.match_conditions().iter()).map(|of| of.expression());
         Self {
-            conditions: if is_unchanged { Conditions::Unchanged } else { Conditions::Checked },
+            conditions: match is_unchanged {
+                true => Conditions::Unchanged,
+                false => Conditions::Checked(texts().collect()),
+            },
             effects: match old.iter().all(has_no_effects) {
                 true => &NO_EFFECTS,
                 false => &["None", "NoneOnDryRun", "Some", "Unknown"],
@@ -120,7 +126,7 @@ fn has_invalid_selector(hook: MutatingWebhook<'_>) -> bool {
         .any(|selector| !label_selector::validate(selector, Values::Checked, &Path::UNSET).is_empty())
 }
 
-fn validate_webhook(hook: MutatingWebhook<'_>, rules: &Rules, path: &Path<'_>) -> List {
+fn validate_webhook(hook: MutatingWebhook<'_>, rules: &Rules<'_>, path: &Path<'_>) -> List {
     let mut errors = fully_qualified_name(&path.child("name"), hook.name());
     let of_rules = path.child("rules");
     for (at, rule) in hook.rules().iter().enumerate() {
@@ -150,8 +156,10 @@ fn validate_webhook(hook: MutatingWebhook<'_>, rules: &Rules, path: &Path<'_>) -
     }
     errors.append(one_of(path, "reinvocationPolicy", hook.reinvocation_policy(), &["IfNeeded", "Never"]));
     errors.append(client_config(hook.client_config(), &path.child("clientConfig")));
-    if rules.conditions == Conditions::Checked {
-        errors.append(match_conditions(hook.match_conditions(), &path.child("matchConditions")));
+    if let Conditions::Checked(stored) = &rules.conditions {
+        let scope = Scope::of_conditions(false);
+        let path = path.child("matchConditions");
+        errors.append(match_conditions(hook.match_conditions(), &scope, stored, &path));
     }
     errors
 }
@@ -176,7 +184,7 @@ fn client_config(config: WebhookClientConfig<'_>, path: &Path<'_>) -> List {
     webhook_client::validate(config.url(), service, path)
 }
 
-fn review_versions(versions: Items<'_, &str>, rules: &Rules, path: &Path<'_>) -> List {
+fn review_versions(versions: Items<'_, &str>, rules: &Rules<'_>, path: &Path<'_>) -> List {
     if versions.is_empty() {
         let why = format!("must specify one of {}", REVIEW_VERSIONS.join(", "));
         return Error::required(path, why).into();
@@ -189,8 +197,13 @@ fn strings(ty: &str, texts: Items<'_, &str>) -> BadValue {
     BadValue::Raw(format!("{ty}{{{}}}", quote_each(texts.iter())))
 }
 
-/// The rules for match conditions. Whether an expression compiles is not checked.
-pub(super) fn match_conditions(conditions: Items<'_, MatchCondition<'_>>, path: &Path<'_>) -> List {
+/// The rules for match conditions.
+pub(super) fn match_conditions(
+    conditions: Items<'_, MatchCondition<'_>>,
+    scope: &Scope,
+    stored: &Texts<'_>,
+    path: &Path<'_>,
+) -> List {
     let mut errors = List::new();
     if conditions.len() > MOST_CONDITIONS {
         errors.push(Error::too_many(path, Some(conditions.len()), Some(MOST_CONDITIONS)));
@@ -198,8 +211,13 @@ pub(super) fn match_conditions(conditions: Items<'_, MatchCondition<'_>>, path: 
     let mut names = HashSet::new();
     for (at, condition) in conditions.iter().enumerate() {
         let path = path.index(at);
-        if condition.expression().trim().is_empty() {
-            errors.push(Error::required(&path.child("expression"), ""));
+        let at = path.child("expression");
+        match condition.expression().trim() {
+            "" => errors.push(Error::required(&at, "")),
+            text => {
+                let stage = stored.stage(text);
+                errors.extend(compilation::check(scope, text, Purpose::Condition, stage, &at));
+            }
         }
         let (name, path) = (condition.name(), path.child("name"));
         if name.is_empty() {

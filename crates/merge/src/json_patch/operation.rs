@@ -1,7 +1,9 @@
 //! The operations of a JSON patch as the reference reads them: each an object of raw values, which are parsed
 //! when the operation runs.
 
-use crate::node::Node;
+use crate::mutation;
+use crate::node::{ANY, Node, ShapeRef};
+use object::quote::quote;
 use schema::json::{self, Entry};
 use schema::{Error, Limits};
 
@@ -43,6 +45,18 @@ pub(crate) fn read<'a>(text: &'a str, limits: &Limits) -> Result<Vec<Operation<'
 }
 
 impl<'a> Operation<'a> {
+    /// The operation that an expression made. As in the reference, its texts are in the quotes of Go, which
+    /// JSON does not read where characters cannot be printed, and a null is the text `null`.
+    pub(crate) fn of(made: mutation::Operation) -> Self {
+        let quoted = |text: &str| Some(json::Node::Scalar(quote(text).into()));
+        Self {
+            op: quoted(&made.op),
+            path: quoted(&made.path),
+            from: if made.from.is_empty() { None } else { quoted(&made.from) },
+            value: made.value.map(|value| Node::Typed(ShapeRef(&ANY), value)),
+        }
+    }
+
     fn new(entries: Vec<Entry<'a>>) -> Self {
         let mut operation = Self::default();
         for Entry { key, value } in entries {
@@ -84,7 +98,20 @@ fn read_text(node: Option<&json::Node<'_>>, missing: &str) -> Result<String, Str
         None | Some(json::Node::Null) => Err(missing.into()),
         Some(node) => match node.text() {
             Some(text) => Ok(text.into_owned()),
+            None if node.kind() == "string" => Err(unread(node)),
             None => Err(format!("json: cannot unmarshal {} into Go value of type string", node.kind())),
         },
     }
+}
+
+/// Why a text in the quotes of Go is no JSON: it has an escape that JSON does not know.
+fn unread(node: &json::Node<'_>) -> String {
+    let json::Node::Scalar(raw) = node else { return String::new() };
+    let mut letters = raw.chars();
+    let mut escapes = std::iter::from_fn(|| {
+        letters.find(|letter| *letter == '\\')?;
+        letters.next()
+    });
+    let unknown = escapes.find(|letter| matches!(letter, 'x' | 'a' | 'v' | 'U')).unwrap_or('x');
+    format!("invalid character '{unknown}' in string escape code")
 }

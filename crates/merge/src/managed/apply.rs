@@ -220,19 +220,22 @@ fn is_list(value: &Value) -> bool {
 
 /// The tree of a type. The reference converts without a text in between, where a whole number is a number of
 /// any field.
-fn decode(ty: &Ref<Type>, api_version: &str, object: &Value) -> Result<Value, String> {
+pub(crate) fn decode(ty: &Ref<Type>, api_version: &str, object: &Value) -> Result<Value, String> {
     let decoded = match decode_text(ty, object) {
-        Err(schema::Error::Type(mismatch)) if is_fraction(&mismatch) => decode_text(ty, &whole(object)),
+        Err(schema::Error::Type(mismatch)) if is_fraction(ty, &mismatch) => decode_text(ty, &whole(object)),
         decoded => decoded,
     };
     decoded.map_err(|error| {
         let why = match error {
-            schema::Error::Type(mismatch) if is_fraction(&mismatch) => {
+            schema::Error::Type(mismatch) if is_fraction(ty, &mismatch) => {
                 format!("cannot convert float64 to {}", mismatch.wanted)
             }
             schema::Error::Type(mismatch) => {
                 let bare = schema::Mismatch { struct_name: String::new(), path: String::new(), ..mismatch };
                 schema::Error::Type(bare).to_string()
+            }
+            schema::Error::Value(why) if why.starts_with("illegal base64 data ") => {
+                format!("error decoding from json: {why}")
             }
             error => error.to_string(),
         };
@@ -249,9 +252,28 @@ fn decode_text(ty: &Ref<Type>, object: &Value) -> Result<Value, schema::Error> {
     json::decode_shape(&shape_of(ty), &text, &limits).map(|decoded| decoded.value)
 }
 
-/// Whether a number was found that the field, which takes integers, cannot hold.
-fn is_fraction(mismatch: &schema::Mismatch) -> bool {
-    mismatch.found.starts_with("number") && mismatch.wanted.starts_with("int")
+/// Whether a number was found that the field, which takes integers, cannot hold. A field that takes text too
+/// reads its number as JSON.
+fn is_fraction(ty: &Type, mismatch: &schema::Mismatch) -> bool {
+    let is_number = mismatch.found.starts_with("number") && mismatch.wanted.starts_with("int");
+    is_number && !matches!(shape_at(ty, &mismatch.path), Some(Shape::IntOrString))
+}
+
+/// The shape at a path, which has no indexes and no keys.
+fn shape_at<'t>(ty: &'t Type, path: &str) -> Option<&'t Shape> {
+    let mut ty = ty;
+    let mut found = None;
+    for name in path.split('.') {
+        let mut shape = &ty.field(name)?.shape;
+        found = Some(shape);
+        while let Shape::List(inner) | Shape::Map(inner) = shape {
+            shape = inner;
+        }
+        if let Shape::Struct(inner) = shape {
+            ty = inner;
+        }
+    }
+    found
 }
 
 /// The same JSON, with an integer for each float that is one.

@@ -2,11 +2,12 @@
 //! exist, that values have the right type, and that list items have keys. The errors are those of the
 //! reference.
 
-use super::place::{Form, ItemKey, Items, ListType, Names, Place, Scalar, Seen, opened, unwritten};
+use super::place::{Atom, Form, ItemKey, Items, ListType, Names, Place, Scalar, Seen, opened, unwritten};
 use crate::go;
 use crate::node::shape_of;
 use object::excerpt::shorten;
 use object::field::{MOST_ERRORS, MOST_TEXT, more};
+use object::foreign::Foreign;
 use object::path::Element;
 use object::{Map, Value};
 use schema::{Ref, Shape, Type, builtin};
@@ -138,6 +139,11 @@ impl Checker {
         if form != self.form {
             return Self { form, ..self }.at(place, value, faults);
         }
+        if self.form == Form::Plain
+            && let Some(foreign) = Foreign::of(value)
+        {
+            return faults.push(|| Fault { path: Vec::new(), why: shorten(foreign_misfit(place, &foreign)) });
+        }
         if self.form == Form::Typed && matches!(value, Value::Raw(_)) {
             return Self { form: Form::Plain, ..self }.at(place, &opened(value), faults);
         }
@@ -210,7 +216,7 @@ impl Checker {
                 }
                 seen.insert(key);
             }
-            self.below(items.inner, item, || element.to_string(), faults);
+            self.below(items.inner, item, || shown(&element), faults);
         }
     }
 
@@ -221,6 +227,42 @@ impl Checker {
             let part: Arc<str> = shorten(part()).into();
             faults.list.iter_mut().skip(before).for_each(|fault| fault.path.push(part.clone()));
         }
+    }
+}
+
+/// The element of a list item, as errors show it.
+fn shown(element: &Element) -> String {
+    const UNDEFINED: &str = "{{undefined}}";
+    match element {
+        Element::Value(value) if Foreign::of(value).is_some() => format!("[={UNDEFINED}]"),
+        Element::Keyed(keys) if keys.iter().any(|(_, value)| Foreign::of(value).is_some()) => {
+            let mut parts = Vec::with_capacity(keys.len());
+            for (name, value) in keys.iter() {
+                let alone = Element::keyed([(name.clone(), value.clone())]).to_string();
+                let alone = alone.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+                parts.push(match Foreign::of(value) {
+                    Some(_) => format!("{name}={UNDEFINED}"),
+                    None => alone.unwrap_or_default().to_owned(),
+                });
+            }
+            format!("[{}]", parts.join(","))
+        }
+        element => element.to_string(),
+    }
+}
+
+/// Why a value that is no JSON is not what is wanted.
+fn foreign_misfit(place: Place<'_>, foreign: &Foreign) -> String {
+    let Foreign { type_name, text, source } = foreign;
+    match place.atom() {
+        Atom::Scalar(Scalar::Numeric) => format!("expected numeric (int or float), got {type_name}"),
+        Atom::Scalar(Scalar::String) => {
+            format!("expected string, got &value.valueUnstructured{{Value:{source}}}")
+        }
+        Atom::Scalar(Scalar::Boolean) => format!("expected boolean, got &{{{text}}}"),
+        Atom::Scalar(Scalar::Untyped) => format!("expected any scalar, got &{{{text}}}"),
+        Atom::Map(_) | Atom::Any(_) => format!("expected map, got &{{{text}}}"),
+        Atom::List(_) => format!("expected list, got &{{{text}}}"),
     }
 }
 

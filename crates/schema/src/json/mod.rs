@@ -5,6 +5,7 @@ mod document;
 mod encode;
 mod escape;
 mod indent;
+mod plain;
 mod scan;
 
 pub use decode::{decode, decode_part, decode_shape};
@@ -12,6 +13,7 @@ pub use document::{Entry, Node, text};
 pub use encode::{encode, encode_shape};
 pub use escape::{string, string_list};
 pub use indent::{Indenter, compact, indent};
+pub use plain::make_plain;
 
 pub(crate) use decode::{check, utf8};
 pub(crate) use encode::write_float;

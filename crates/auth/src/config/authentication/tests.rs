@@ -1,4 +1,7 @@
 use super::*;
+use crate::oidc::{ClaimOrExpression, Mapping, Mappings, Rule};
+use crate::testing::reference;
+use expressions::configuration::Scope;
 use testkit::https::Authority;
 
 const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\n";
@@ -9,6 +12,12 @@ fn rules() -> Rules {
 
 fn parse(rest: &str) -> Result<Authentication, String> {
     Authentication::parse(format!("{HEAD}{rest}\n").as_bytes(), &rules())
+}
+
+/// An issuer whose other fields are these.
+fn parse_for(rules: &Rules, rest: &str) -> Result<Authentication, String> {
+    let text = format!("{HEAD}jwt: [{{issuer: {{url: https://x, audiences: [me]}}, {rest}}}]\n");
+    Authentication::parse(text.as_bytes(), rules)
 }
 
 /// What is wrong with an issuer that is as described, and otherwise complete.
@@ -42,10 +51,16 @@ fn issuer_is_read_in_all_versions() {
             audiences: vec!["a".into(), "b".into()],
             algorithms: Algorithm::ALL.to_vec(),
             mappings: Mappings {
-                username: Mapping { claim: "email".into(), prefix: "p:".into() },
-                groups: Some(Mapping { claim: "roles".into(), prefix: String::new() }),
-                uid: Some("id".into()),
+                username: ClaimOrExpression::Claim(Mapping { claim: "email".into(), prefix: "p:".into() }),
+                groups: Some(ClaimOrExpression::Claim(Mapping {
+                    claim: "roles".into(),
+                    prefix: String::new(),
+                })),
+                uid: Some(ClaimOrExpression::Claim("id".into())),
+                extra: Vec::new(),
                 required: vec![("team".into(), "blue".into())],
+                claim_rules: Vec::new(),
+                user_rules: Vec::new(),
             },
         };
         let anonymous = Some(Anonymous::On(vec!["/livez".into(), "/readyz".into()]));
@@ -147,65 +162,41 @@ fn audiences_and_authorities_are_checked() {
 }
 
 #[test]
-fn claims_are_checked_and_expressions_are_not_supported_yet() {
-    let no = "Forbidden: expressions are not supported by this server";
-    let cases = [
-        ("claimMappings: {}", "claimMappings.username: Required value: claim or expression is required".to_owned()),
-        (
-            "claimMappings: {username: {claim: a}}",
-            "claimMappings.username.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing".to_owned(),
-        ),
-        (
-            "claimMappings: {username: {claim: a, expression: b}}",
-            "claimMappings.username: Invalid value: \"\": claim and expression can't both be set".to_owned(),
-        ),
-        ("claimMappings: {username: {expression: b}}", format!("claimMappings.username.expression: {no}")),
-        (
-            "claimMappings: {username: {claim: a, prefix: ''}, groups: {claim: a}}",
-            "claimMappings.groups.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing".to_owned(),
-        ),
-        (
-            "claimMappings: {username: {claim: a, prefix: ''}, uid: {claim: a, expression: b}}",
-            "claimMappings.uid: Invalid value: \"\": claim and expression can't both be set".to_owned(),
-        ),
-        (
-            "claimMappings: {username: {claim: a, prefix: ''}, uid: {expression: b}}",
-            format!("claimMappings.uid.expression: {no}"),
-        ),
-        (
-            "claimMappings: {username: {claim: a, prefix: ''}, extra: [{key: x.org/a, valueExpression: b}]}",
-            format!("claimMappings.extra[0].valueExpression: {no}"),
-        ),
-        (
-            "claimMappings: {username: {claim: a, prefix: ''}, extra: [{key: x.org/a}]}",
-            "claimMappings.extra[0].valueExpression: Required value: valueExpression is required".to_owned(),
-        ),
-        ("claimValidationRules: [{}]", "claimValidationRules[0]: Required value: claim or expression is required".to_owned()),
-        (
-            "claimValidationRules: [{claim: a, expression: b}]",
-            "claimValidationRules[0]: Invalid value: \"a\": claim and expression can't both be set".to_owned(),
-        ),
-        (
-            "claimValidationRules: [{claim: a, message: m}]",
-            "claimValidationRules[0].message: Invalid value: \"m\": message can't be set when claim is set".to_owned(),
-        ),
-        (
-            "claimValidationRules: [{claim: a}, {claim: a}]",
-            "claimValidationRules[1].claim: Duplicate value: \"a\"".to_owned(),
-        ),
-        ("claimValidationRules: [{expression: a}]", format!("claimValidationRules[0].expression: {no}")),
-        ("userValidationRules: [{}]", "userValidationRules[0].expression: Required value: expression is required".to_owned()),
-        ("userValidationRules: [{expression: a}]", format!("userValidationRules[0].expression: {no}")),
-    ];
-    for (rest, wanted) in cases {
-        assert_eq!(fault("", rest), format!("jwt[0].{wanted}"), "{rest}");
+fn expressions_are_part_of_an_issuer() {
+    let read = |rest: &str| parse_for(&rules(), rest).unwrap().issuers.remove(0);
+    let whole = "claimMappings: {username: {expression: claims.sub}, groups: {expression: claims.roles}, \
+                 uid: {expression: claims.id}, extra: [{key: x.org/a, valueExpression: claims.a}]}, \
+                 claimValidationRules: [{expression: claims.a == '1', message: one}], \
+                 userValidationRules: [{expression: user.uid != '', message: two}]";
+    let Mappings { username, groups, uid, extra, required, claim_rules, user_rules } = read(whole).mappings;
+    let value = |text: &str| Scope::Claims.value(text).unwrap();
+    assert_eq!(username, ClaimOrExpression::Expression(value("claims.sub")));
+    assert_eq!(groups, Some(ClaimOrExpression::Expression(value("claims.roles"))));
+    assert_eq!(uid, Some(ClaimOrExpression::Expression(value("claims.id"))));
+    assert_eq!(extra, [("x.org/a".to_owned(), value("claims.a"))]);
+    assert!(required.is_empty());
+    let rule = |scope: Scope, text: &str, message: &str| Rule {
+        expression: scope.condition(text).unwrap(),
+        message: message.into(),
+    };
+    assert_eq!(claim_rules, [rule(Scope::Claims, "claims.a == '1'", "one")]);
+    assert_eq!(user_rules, [rule(Scope::User, "user.uid != ''", "two")]);
+    // An issuer of which only a text changed is another one when the file is read again.
+    assert_eq!(read(whole), read(whole));
+    for (from, to) in
+        [("claims.sub", "claims.name"), ("'1'", "'2'"), ("two", "three"), ("x.org/a", "x.org/b")]
+    {
+        assert_ne!(read(whole), read(&whole.replace(from, to)), "{from}");
     }
-    for reserved in ["k8s.io/a", "x.kubernetes.io/a"] {
-        let rest = format!(
-            "claimMappings: {{username: {{claim: a, prefix: ''}}, extra: [{{key: {reserved}, valueExpression: b}}]}}"
-        );
-        assert!(fault("", &rest).contains("are reserved for Kubernetes use"), "{reserved}");
-    }
+}
+
+#[test]
+fn what_claims_and_expressions_may_be_is_as_in_the_reference() {
+    let rules = Rules { disallowed: Vec::new(), ..rules() };
+    reference::compare(include_str!("../../../tests/reference/configurations.jsonl"), |case| {
+        let error = parse_for(&rules, case.text("jwt")).err().unwrap_or_default();
+        error.replace("jwt[0].", "").into()
+    });
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::reference;
 
 const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n";
 
@@ -36,7 +37,8 @@ fn webhook_is_read_with_defaults() {
         failure_policy: FailurePolicy::Deny,
         backoff: Backoff::default(),
     };
-    let entry = WebhookEntry { kubeconfig: file.path().to_owned(), config };
+    let entry =
+        WebhookEntry { kubeconfig: file.path().to_owned(), config, conditions: Conditions::default() };
     assert_eq!(parse(&webhook(file.path(), &[])), Ok(Authorizers(vec![Entry::Webhook(entry.clone())])));
     let changes = [
         ("authorizedTTL", "1m"),
@@ -189,10 +191,36 @@ fn wrong_webhooks_are_reported_as_by_the_reference() {
         "authorizers[0].matchConditionSubjectAccessReviewVersion: Required value: required if match conditions are specified",
         "authorizers[0].matchConditions[0].expression: Required value",
         r#"authorizers[0].matchConditions[2].expression: Duplicate value: "a""#,
-        "authorizers[0].matchConditions: Forbidden: match conditions are not supported by this server",
     ] {
         assert!(error.contains(wanted), "{error}");
     }
+}
+
+#[test]
+fn match_conditions_are_part_of_an_authorizer() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let read = |conditions: &str| {
+        let changes = [("matchConditions", conditions), ("matchConditionSubjectAccessReviewVersion", "v1")];
+        parse(&webhook(file.path(), &changes)).unwrap()
+    };
+    let one = "[{expression: request.user == 'a'}]";
+    assert_eq!(read(one), read(one));
+    assert_ne!(read(one), read("[{expression: request.user == 'b'}]"));
+    assert_ne!(read(one), read("[]"));
+}
+
+#[test]
+fn what_match_conditions_may_be_is_as_in_the_reference() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    reference::compare(include_str!("../../../tests/reference/conditions.jsonl"), |case| {
+        let quoted = |text: &String| format!("{{expression: {}}}", object::quote::quote(text));
+        let conditions: Vec<String> = case.texts("conditions").iter().map(quoted).collect();
+        let conditions = format!("[{}]", conditions.join(", "));
+        let changes =
+            [("matchConditions", conditions.as_str()), ("matchConditionSubjectAccessReviewVersion", "v1")];
+        let error = parse(&webhook(file.path(), &changes)).err().unwrap_or_default();
+        error.replace("authorizers[0].", "").into()
+    });
 }
 
 #[test]

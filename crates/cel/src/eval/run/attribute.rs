@@ -2,8 +2,10 @@
 
 use super::{Evaluation, Slot, no_such_overload};
 use crate::eval::node::{Base, By, Name, Qualifier};
+use crate::mutation;
 use crate::value::{List, Map, Str, Value, of_shape, whole};
 use crate::{Failure, Halt, Outcome};
+use object::quote::Quoted;
 use object::shape::Form;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -196,8 +198,9 @@ impl<'a> Evaluation<'a, '_> {
         let found = match qualifier.by {
             By::Name(name) => {
                 let Some(name) = self.program.names.get(name as usize) else { return Ok(None) };
-                self.field(value, name)
+                self.field(value, name, test)
             }
+            By::Field(name) => return self.object_field(value, name, qualifier, test),
             By::Constant(constant) => {
                 let key = self.constant(constant)?;
                 return self.part(value, &key, test);
@@ -232,6 +235,7 @@ impl<'a> Evaluation<'a, '_> {
             }
             key => {
                 let name = match key {
+                    Value::Null => "<nil>",
                     Value::List(List::Tree(_, None)) => "[]interface {}",
                     Value::Map(Map::Tree(_, None)) => "map[string]interface {}",
                     key => key.go_name(),
@@ -267,7 +271,7 @@ impl<'a> Evaluation<'a, '_> {
             (Value::Fields(_) | Value::Struct(_), Value::String(key)) => {
                 let text: Arc<str> = key.as_str().into();
                 let property = crate::escape::unescape(&text).map(|name| Arc::from(&*name));
-                self.field(value, &Name { text: text.clone(), property })
+                self.field(value, &Name { text: text.clone(), property }, test)
             }
             _ => None,
         };
@@ -278,9 +282,26 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
+    /// The field of an object whose type is known.
+    #[cold]
+    fn object_field(&mut self, value: &Value<'a>, name: u32, qualifier: &Qualifier, test: bool) -> Found<'a> {
+        let Some(name) = self.program.names.get(name as usize) else { return Ok(None) };
+        match value {
+            Value::Struct(made) if test && !mutation::has_field(made, &name.text, &mut self.meter)? => {
+                Ok(None)
+            }
+            Value::Struct(_) if qualifier.test => Ok(Some(Ok(Value::Null))),
+            Value::Struct(made) => {
+                mutation::field(made, &name.text, &mut self.meter).map(|found| Some(Ok(found)))
+            }
+            _ if test => Ok(None),
+            _ => Err(Failure::error(format!("cannot get field {}", Quoted(&name.text)))),
+        }
+    }
+
     /// The field of a value with a constant name.
     #[inline]
-    fn field(&mut self, value: &Value<'a>, name: &Name) -> Option<Outcome<'a>> {
+    fn field(&mut self, value: &Value<'a>, name: &Name, test: bool) -> Option<Outcome<'a>> {
         match value {
             Value::Map(Map::Tree(map, None)) => self.lookups.get(map, &name.text).map(Value::plain).map(Ok),
             Value::Map(Map::Tree(map, Some(shape))) => {
@@ -291,10 +312,7 @@ impl<'a> Evaluation<'a, '_> {
             Value::Map(map) => map.get(&Value::String(Str::Shared(name.text.clone()))),
             Value::List(_) => Some(Err(Failure::error("unsupported index type 'string' in list"))),
             Value::Fields(fields) => fields.field(name.property.as_ref()?),
-            Value::Struct(made) => {
-                let found = made.fields.iter().find(|(there, _)| *there == name.text);
-                found.map(|(_, value)| Ok(value.clone()))
-            }
+            Value::Struct(made) => mutation::part(made, &name.text, test),
             _ => None,
         }
     }

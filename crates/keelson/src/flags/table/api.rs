@@ -174,7 +174,8 @@ pub(super) const FLAGS: &[Flag] = &[
                legacy-serviceaccount-token-cleaner-controller, namespace-controller, persistentvolume-protection-controller, \
                persistentvolumeclaim-protection-controller, resourcequota-controller, \
                root-ca-certificate-publisher-controller, service-cidr-controller, serviceaccount-controller, \
-               serviceaccount-token-controller, token-cleaner-controller and ttl-after-finished-controller.",
+               serviceaccount-token-controller, token-cleaner-controller, ttl-after-finished-controller and \
+               validatingadmissionpolicy-status-controller.",
         effect: Effect::Set(|options, value| {
             options.controllers.add(value).map_err(|error| error.to_string())
         }),

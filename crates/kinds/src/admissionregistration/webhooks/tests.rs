@@ -113,6 +113,18 @@ fn each_field_is_checked() {
         ),
         (r#"matchConditions=[{"name":"","expression":"true"}]"#, "matchConditions[0].name: Required value"),
         (
+            r#"matchConditions=[{"name":"a","expression":" not cel( "}]"#,
+            "matchConditions[0].expression: Invalid value: \"not cel(\": compilation failed: ERROR: <input>:1:5: Syntax error: mismatched input 'cel' expecting <EOF>\n | not cel(\n | ....^",
+        ),
+        (
+            r#"matchConditions=[{"name":"a","expression":"params == null"}]"#,
+            "matchConditions[0].expression: Invalid value: \"params == null\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')",
+        ),
+        (
+            r#"matchConditions=[{"name":"a","expression":"request.name"}]"#,
+            "matchConditions[0].expression: Invalid value: \"request.name\": must evaluate to bool but got string",
+        ),
+        (
             r#"namespaceSelector={"matchLabels":{"a b":"c"}}"#,
             "webhooks[0].namespaceSelector.matchLabels: Invalid value: \"a b\"",
         ),
@@ -134,10 +146,29 @@ fn configuration_keeps_what_it_has_already() {
         "admissionReviewVersions=[\"v2\"]",
         r#"namespaceSelector={"matchExpressions":[{"key":"a","operator":"In","values":["b c"]}]}"#,
         r#"matchConditions=[{"name":"a b","expression":"true"}]"#,
+        r#"matchConditions=[{"name":"a","expression":"nothing"}]"#,
     ] {
         let old = configuration(&[webhook(change)]);
         assert!(!validate(&old, None).is_empty(), "{change}");
         assert!(validate(&old, Some(&old)).is_empty(), "{change}");
         assert!(!validate(&old, Some(&configuration(&[webhook("")]))).is_empty(), "{change}");
     }
+}
+
+#[test]
+fn match_condition_of_before_may_use_what_the_release_before_does_not_know() {
+    let with = |first: &str, second: &str| {
+        let condition =
+            |text: &str| webhook(&format!(r#"matchConditions=[{{"name":"a","expression":"{text}"}}]"#));
+        configuration(&[condition(first), condition(second)])
+    };
+    let text = "semver(request.name).major() == 1";
+    let old = with(text, "true");
+    let faults = |errors: List| -> Vec<bool> {
+        let of_conditions = errors.iter().map(ToString::to_string).filter(|error| error.contains("match"));
+        of_conditions.map(|error| error.contains("undeclared reference to 'semver'")).collect()
+    };
+    assert_eq!(faults(validate(&old, None)), [true]);
+    assert_eq!(faults(validate(&with("true", text), Some(&old))), Vec::<bool>::new());
+    assert_eq!(faults(validate(&with("true", &format!("!({text})")), Some(&old))), [true]);
 }

@@ -1,9 +1,9 @@
-//! The rules of a webhook, compiled: which operations on which resources it is asked about.
+//! The rules of webhooks and policies, compiled: which operations on which resources they are about.
 
 use crate::{Attributes, Operation};
 use object::Text;
-use schema::view::Items;
-use schema::views::admissionregistration::v1::RuleWithOperations;
+use schema::view::{Items, View as _};
+use schema::views::admissionregistration::v1::{NamedRuleWithOperations, RuleWithOperations};
 
 /// One rule.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Rule {
     versions: Names,
     resources: Vec<Resource>,
     scope: Scope,
+    /// The names of the objects; empty for all.
+    names: Vec<Text>,
 }
 
 /// Names, or all of them.
@@ -45,6 +47,7 @@ pub(crate) struct RuleSubject<'a> {
     pub(crate) operation: Operation,
     pub(crate) resource: &'a str,
     pub(crate) subresource: &'a str,
+    pub(crate) name: &'a str,
     pub(crate) is_namespaced: bool,
 }
 
@@ -54,6 +57,7 @@ impl<'a> RuleSubject<'a> {
             operation: attributes.operation,
             resource: &attributes.resource.resource,
             subresource: attributes.subresource,
+            name: attributes.name,
             // A namespace is not in itself.
             is_namespaced: !attributes.namespace.is_empty() && !attributes.is_resource("", "namespaces"),
         }
@@ -61,6 +65,12 @@ impl<'a> RuleSubject<'a> {
 }
 
 impl Rule {
+    /// A rule of a policy, which can be about objects of some names.
+    pub(crate) fn named(rule: NamedRuleWithOperations<'_>) -> Self {
+        let names = rule.resource_names().iter().map(Text::from).collect();
+        Self { names, ..Self::new(RuleWithOperations::of(rule.map())) }
+    }
+
     pub(crate) fn new(rule: RuleWithOperations<'_>) -> Self {
         let operations = rule.operations().iter().map(|name| match name {
             "*" => u8::MAX,
@@ -81,6 +91,7 @@ impl Rule {
                 Some("Namespaced") => Scope::Namespaced,
                 Some(_) => Scope::Unknown,
             },
+            names: Vec::new(),
         }
     }
 
@@ -98,6 +109,7 @@ impl Rule {
                 .resources
                 .iter()
                 .any(|of| is(&of.resource, request.resource) && is(&of.subresource, request.subresource))
+            && (self.names.is_empty() || self.names.iter().any(|name| name.as_str() == request.name))
     }
 
     /// Whether a group and version are meant.
@@ -141,7 +153,6 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schema::view::View as _;
     use schema::{Limits, json};
 
     fn rule(text: &str) -> Rule {
@@ -152,7 +163,7 @@ mod tests {
 
     fn request<'a>(operation: Operation, resource: &'a str, namespace: &str) -> RuleSubject<'a> {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        RuleSubject { operation, resource, subresource, is_namespaced: !namespace.is_empty() }
+        RuleSubject { operation, resource, subresource, name: "", is_namespaced: !namespace.is_empty() }
     }
 
     #[test]

@@ -1,0 +1,71 @@
+//! The expressions of a policy that changes objects.
+
+use super::definition::Evaluator;
+use crate::conditions::Conditions;
+use cel::Value as CelValue;
+use expressions::Stage;
+use expressions::admission::{Expression, Scope, Variables};
+use expressions::patches::PatchType;
+use merge::mutation::Mutation;
+use object::Map;
+use schema::view::View as _;
+use schema::views::admissionregistration::v1::ValidatingAdmissionPolicySpec;
+use schema::views::admissionregistration::v1alpha1::MutatingAdmissionPolicySpec;
+
+/// The expressions of a policy.
+pub(super) struct Mutations {
+    pub(super) conditions: Conditions,
+    pub(super) variables: Variables,
+    pub(super) mutations: Box<[Mutator]>,
+    /// Whether the policy is applied again if the object changes after it.
+    pub(super) is_reinvoked: bool,
+}
+
+/// One mutation.
+pub(super) struct Mutator {
+    ty: PatchType,
+    /// A batch of one expression.
+    pub(super) expression: [Option<Expression>; 1],
+}
+
+impl Mutator {
+    /// Why the expression has no plan.
+    pub(super) fn fault(&self) -> Option<String> {
+        let [expression] = &self.expression;
+        expression.as_ref()?.compiled.as_ref().err().map(ToString::to_string)
+    }
+
+    /// What a value of the expression does to an object.
+    pub(super) fn mutation(&self, value: &CelValue<'_>) -> Result<Mutation, String> {
+        self.ty.mutation(value)
+    }
+}
+
+impl Evaluator for Mutations {
+    fn compile(spec: &Map) -> Self {
+        let common = ValidatingAdmissionPolicySpec::of(spec);
+        let scope = Scope::of_policy(common.param_kind().is_some());
+        let variables = common.variables();
+        let variables: Vec<_> = variables
+            .iter()
+            .map(|variable| scope.add_variable(variable.name(), variable.expression(), Stage::Stored))
+            .collect();
+        let conditions = Conditions::texts(common.match_conditions());
+        let spec = MutatingAdmissionPolicySpec::of(spec);
+        let mutations = spec.mutations();
+        let mutations = mutations.iter().filter_map(|mutation| {
+            let (ty, text) = match mutation.patch_type() {
+                "JSONPatch" => (PatchType::JsonPatch, mutation.json_patch()?.expression()),
+                _ => (PatchType::ApplyConfiguration, mutation.apply_configuration()?.expression()),
+            };
+            let compiled = scope.compile_mutation(text, ty, Stage::Stored);
+            Some(Mutator { ty, expression: [Some(Expression { text: text.into(), compiled })] })
+        });
+        Self {
+            conditions: Conditions::compile(conditions.iter().map(|text| &**text), &scope),
+            variables: variables.into(),
+            mutations: mutations.collect(),
+            is_reinvoked: spec.reinvocation_policy() == "IfNeeded",
+        }
+    }
+}
