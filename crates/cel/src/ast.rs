@@ -196,5 +196,6 @@ pub struct Comprehension {
 /// The name of the accumulator in the expansion of macros; no text can write it.
 pub const ACCUMULATOR: &str = "@result";
 
-/// The name that the accumulator had in older releases of cel-go, which texts can write. cel-go still knows it.
+/// The name that the accumulator had in older releases of cel-go, which texts can write. cel-go still knows
+/// the name.
 pub(crate) const OLD_ACCUMULATOR: &str = "__result__";
