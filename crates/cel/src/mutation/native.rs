@@ -113,8 +113,8 @@ struct Conversion<'r> {
     purpose: Purpose,
 }
 
-/// What recurses is in small functions, and what does not in functions of its own, so that a level takes little
-/// of the stack.
+/// What recurses is in small functions, and what does not in functions of its own, so that a level takes
+/// little of the stack.
 impl Conversion<'_> {
     /// An object: the reference's `ConvertToNative`.
     fn object(&mut self, made: &Struct<'_>, depth: usize) -> Converted {
