@@ -11,7 +11,8 @@ use crate::Value;
 ///
 /// ```
 /// use object::{Value, foreign::Foreign};
-/// let second = Foreign { type_name: "time.Duration".into(), text: "1s".into(), source: "1000000000".into() };
+/// let (type_name, text) = ("time.Duration".to_owned(), "1s".to_owned());
+/// let second = Foreign { type_name, text, source: "1000000000".to_owned() };
 /// let value = Value::from(second.clone());
 /// assert_eq!(Foreign::of(&value), Some(second));
 /// assert_eq!(Foreign::of(&Value::from("1s")), None);

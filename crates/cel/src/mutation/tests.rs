@@ -154,3 +154,29 @@ fn a_value_that_repeats_a_large_one_is_too_large() {
     });
     assert!(refused);
 }
+
+#[test]
+fn a_value_that_is_nested_too_deep_is_refused_on_a_small_stack() {
+    fn nested(depth: usize, around: fn(Value<'static>) -> Value<'static>) -> Value<'static> {
+        (0..depth).fold(Value::Null, |value, _| around(value))
+    }
+    fn object(value: Value<'static>) -> Value<'static> {
+        let fields = vec![("a".into(), value)];
+        Value::Struct(std::sync::Arc::new(crate::value::Struct { name: "Object".into(), fields }))
+    }
+    fn list(value: Value<'static>) -> Value<'static> {
+        Value::List(crate::value::List::of(vec![value]))
+    }
+    let check = || {
+        for around in [object, list] {
+            let value = nested(2_000, around);
+            let mut converter = Converter::new();
+            let _ = converter.check_type_names(&value);
+            assert!(converter.json(&value).unwrap_err().ends_with("nested too deep"));
+        }
+        let refused = Converter::new().configuration(&nested(2_000, object));
+        assert!(refused.unwrap_err().ends_with("nested too deep"));
+    };
+    let small = std::thread::Builder::new().stack_size(1 << 20);
+    small.spawn(check).unwrap().join().unwrap();
+}
