@@ -15,6 +15,8 @@ pub(crate) struct Versioned {
     version: Text,
     /// The type of the objects.
     pub(crate) ty: Ref<Type>,
+    /// Whether the object has the options of a connection.
+    pub(crate) is_options: bool,
     /// The object; none for a delete.
     pub(crate) object: Option<Value>,
     /// The object before; none for a create.
@@ -52,7 +54,9 @@ impl Versioned {
         request.insert(AdmissionRequest::USER_INFO, user_info(attributes.user));
         request.insert(AdmissionRequest::DRY_RUN, attributes.dry_run);
         let (group, version) = (resource.group.clone(), resource.version.clone());
-        Ok(Self { group, version, ty, object, old, request })
+        let body = resource.subresource(attributes.subresource).map(|subresource| &subresource.body);
+        let is_options = matches!(body, Some(SubresourceBody::Options(_)));
+        Ok(Self { group, version, ty, is_options, object, old, request })
     }
 
     /// Whether this is the write in the group and version of a resource.
@@ -78,7 +82,7 @@ fn kind(ty: &Type, resource: &ResourceType) -> Map {
         Some(own) => (own.group.as_str(), own.version.as_str(), own.kind.as_str()),
         None => (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str()),
     };
-    texts([
+    all_texts([
         (GroupVersionKind::GROUP, group),
         (GroupVersionKind::VERSION, version),
         (GroupVersionKind::KIND, kind),
@@ -86,7 +90,7 @@ fn kind(ty: &Type, resource: &ResourceType) -> Map {
 }
 
 fn name(resource: &ResourceType) -> Map {
-    texts([
+    all_texts([
         (GroupVersionResource::GROUP, &resource.group),
         (GroupVersionResource::VERSION, &resource.version),
         (GroupVersionResource::RESOURCE, &resource.resource),
@@ -110,4 +114,9 @@ fn user_info(user: &auth::User) -> Map {
 fn texts<const N: usize>(fields: [(Key, &str); N]) -> Map {
     let fields = fields.into_iter().filter(|(_, text)| !text.is_empty());
     fields.map(|(key, text)| (key, Value::from(text))).collect()
+}
+
+/// Fields that are there even if they are empty: the group of a core kind.
+fn all_texts<const N: usize>(fields: [(Key, &str); N]) -> Map {
+    fields.into_iter().map(|(key, text)| (key, Value::from(text))).collect()
 }

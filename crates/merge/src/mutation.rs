@@ -11,11 +11,11 @@ mod atomic;
 
 use crate::json_patch::{Outcome, run};
 use crate::managed::{check_configuration, check_object, decode, merge_configuration};
-use crate::node::Node;
+use crate::node::{Node, UNBOUNDED};
 use crate::result::{UNKNOWN_CONVERSION, finish};
 use crate::{FieldValidation, json_patch};
 use object::Value;
-use schema::{Limits, Ref, Type};
+use schema::{Limits, Ref, Shape, Type, json};
 
 /// What is done to an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,7 +106,7 @@ fn patch(ty: &Ref<Type>, object: &Value, operations: Vec<Operation>) -> Result<V
     let limits = &Limits::REQUEST;
     let operations = operations.into_iter().map(json_patch::Operation::of).collect();
     let root = match run(ty, object, operations, limits) {
-        Outcome::Patched(root) => with_version(ty, root),
+        Outcome::Patched(root) => without_malformed_metadata(ty, with_version(ty, root)),
         Outcome::FailedTest(_) => return Ok(object.clone()),
         Outcome::Failed(why) => return Err(Error::Failed(format!("JSON Patch: {why}"))),
     };
@@ -122,6 +122,22 @@ fn patch(ty: &Ref<Type>, object: &Value, operations: Vec<Operation>) -> Result<V
         other => Error::Internal(other.to_string()),
     })?;
     Ok(patched.value)
+}
+
+/// A document of a custom type without the fields of its metadata that are of a wrong type: they are lost when
+/// the reference stores the object.
+fn without_malformed_metadata<'a>(ty: &'a Type, mut root: Node<'a>) -> Node<'a> {
+    let metadata = match ty.field("metadata").map(|field| &field.shape) {
+        Some(Shape::Struct(metadata)) if ty.custom.is_some() => metadata,
+        _ => return root,
+    };
+    if let Some(doc) = root.open_doc().and_then(|doc| doc.get_mut("metadata")?.open_doc()) {
+        doc.retain(|key, node| {
+            let Some(field) = metadata.field(key.as_str()) else { return true };
+            node.is_null() || json::decode_shape(&field.shape, node.to_text().as_bytes(), &UNBOUNDED).is_ok()
+        });
+    }
+    root
 }
 
 /// A document of a built-in type with its version, if an operation has removed it.

@@ -300,7 +300,9 @@ pub(crate) fn check_preconditions(
     // other messages.
     let has_own_messages = resource.strategy.deletes_in_two_phases();
     let name = if has_own_messages { &resource.resource } else { &resource.kind };
-    let conflict = |why: String| Err(Status::conflict(&resource.group, name, entry.name(), &why));
+    // The reference has one type for the events of both groups.
+    let group = if resource.group == "events.k8s.io" { "" } else { resource.group.as_str() };
+    let conflict = |why: String| Err(Status::conflict(group, name, entry.name(), &why));
     let failed = |what: &str, expected: &str, found: &str| {
         format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}")
     };

@@ -147,10 +147,13 @@ impl<'a> Fields<'a> {
         Writer { name: &options.field_manager, now: &self.now, empty: &options.empty }
     }
 
-    /// The same objects in another version, if they are served in it.
+    /// The same objects in another version of the group, if they are served in it. As in the reference,
+    /// versions of another group are not known: a write of an event through one group takes the fields from
+    /// those who wrote it through the other.
     fn served(&self, version: &str) -> Option<&Arc<Served>> {
         let (group, version) = version.split_once('/').unwrap_or(("", version));
-        self.target.in_version(group, version)
+        let is_own_group = self.target.served.group == group;
+        is_own_group.then(|| self.target.in_version(group, version)).flatten()
     }
 }
 

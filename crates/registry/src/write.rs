@@ -222,6 +222,10 @@ impl<'a> Write<'a> {
                 // A plugin may have changed the namespace.
                 object_meta::fit_namespace(map_mut(&mut new)?, self.target.namespace)?;
             }
+            if old.is_none() && !matches!(self.body, Body::New(_)) {
+                // A plugin may have changed the name, for which the permission was asked.
+                check_name(map(&new)?, self.target)?;
+            }
             self.authorize(&attributes, &new).await?;
             let outcome = match &old {
                 Some(old) => self.replace(old, self.put_back(&old.object, new)?, &attributes).await?,

@@ -13,7 +13,7 @@ use cel::kubernetes::COST_OF_AN_OBJECT;
 use expressions::admission::Batch;
 use expressions::admission::evaluation::OUT_OF_BUDGET;
 use kinds::ResourceType;
-use merge::mutation;
+use merge::mutation::{self, Mutation};
 use object::quote::Quoted;
 use object::{Text, Value};
 use schema::Status;
@@ -269,7 +269,16 @@ impl Write<'_> {
             Some(Err(why)) => return Ok(Err(why)),
             None => return Ok(Ok(object.clone())),
         };
-        match mutation::apply(&versioned.ty, object, mutation) {
+        if let (Mutation::ApplyConfiguration(_), Some(why)) = (&mutation, undescribed(versioned, resource)) {
+            return Ok(Err(why));
+        }
+        let outcome = mutation::apply(&versioned.ty, object, mutation);
+        if let (Some(why), Ok(_) | Err(mutation::Error::Internal(_))) =
+            (unconverted(versioned, resource), &outcome)
+        {
+            return Ok(Err(why));
+        }
+        match outcome {
             Ok(mutated) => {
                 let working = self.attributes.request.to_working(mutated, resource).await;
                 Ok(working.map_err(|status| status.message))
@@ -278,6 +287,28 @@ impl Write<'_> {
             Err(mutation::Error::Internal(why)) => Err(Status::internal_error(&why)),
         }
     }
+}
+
+/// Why a configuration cannot be merged into an object: the OpenAPI document of its version does not have its
+/// kind. That is so for the options of connections, and for subresources whose kind is of another version
+/// than the resource.
+fn undescribed(versioned: &Versioned, resource: &ResourceType) -> Option<String> {
+    let kind = versioned.ty.kind.as_ref()?;
+    let is_described =
+        !versioned.is_options && kind.group == resource.group && kind.version == resource.version;
+    (!is_described).then(|| {
+        format!(
+            "error applying patch: failed to convert patch object to typed object: no corresponding type for {}/{}, Kind={}",
+            kind.group, kind.version, kind.kind
+        )
+    })
+}
+
+/// Why no patch of an object counts: the reference does not convert the scale of a custom object.
+fn unconverted(versioned: &Versioned, resource: &ResourceType) -> Option<String> {
+    let kind = versioned.ty.kind.as_ref().filter(|_| versioned.ty.custom.is_none())?;
+    let is_custom = resource.ty.custom.is_some();
+    is_custom.then(|| format!("request to convert CR to an invalid group/version: {}", kind.api_version()))
 }
 
 /// Tells an invocation from all others of a write.

@@ -118,6 +118,7 @@ async fn expressions_see_the_write() {
         "oldObject == null",
         "request.operation == 'CREATE' && request.name == 'p' && request.namespace == 'n'",
         "request.kind.kind == 'Pod' && request.requestResource.resource == 'pods'",
+        "request.kind.group == '' && request.requestResource.group == ''",
         "!has(request.subResource) && !request.dryRun",
         "request.userInfo.username == 'alice'",
         "namespaceObject.metadata.labels.env == 'prod'",
