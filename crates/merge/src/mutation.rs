@@ -124,8 +124,8 @@ fn patch(ty: &Ref<Type>, object: &Value, operations: Vec<Operation>) -> Result<V
     Ok(patched.value)
 }
 
-/// A document of a custom type without the fields of its metadata that are of a wrong type: they are lost when
-/// the reference stores the object.
+/// A document of a custom type without the fields of its metadata that are of a wrong type: they are lost
+/// when the reference stores the object.
 fn without_malformed_metadata<'a>(ty: &'a Type, mut root: Node<'a>) -> Node<'a> {
     let metadata = match ty.field("metadata").map(|field| &field.shape) {
         Some(Shape::Struct(metadata)) if ty.custom.is_some() => metadata,
