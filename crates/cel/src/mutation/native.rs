@@ -7,7 +7,7 @@ use super::type_names;
 use super::types::is_object;
 use crate::Value;
 use crate::library::duration_text;
-use crate::value::{List, Map, Struct, base64};
+use crate::value::{Entries, List, Map, Struct, base64};
 use object::quote::Quoted;
 use object::{Key, Text};
 
@@ -160,6 +160,35 @@ impl Conversion<'_> {
         if depth > DEEPEST {
             return Err(Fault::TooLarge);
         }
+        match value {
+            Value::List(List::Tree(items, _)) => self.tree_list(items, depth),
+            Value::List(list @ (List::Concat(_) | List::Merged(_))) => {
+                let elements: Result<Vec<_>, _> = list.iter().collect();
+                let elements = elements.map_err(|why| Fault::NoJson(why.to_string()))?;
+                self.elements(&elements, depth + 1)
+            }
+            Value::Map(Map::Tree(tree, _)) => self.tree_map(tree, depth),
+            Value::Preserved(tree) => self.tree(tree, depth),
+            Value::Struct(made) if is_object(&made.name) => {
+                let converted = self.object(made, depth + 1);
+                self.within(converted)
+            }
+            Value::Optional(Some(value)) => self.native(value, depth + 1),
+            value => self.native_leaf(value),
+        }
+    }
+
+    /// An object within a value: what is wrong with its keys is an error in its place.
+    fn within(&self, converted: Converted) -> Converted {
+        match (converted, self.purpose) {
+            (Err(Fault::Key(why)), Purpose::Configuration) => Ok(failed(why).into()),
+            (Err(Fault::Key(_)), _) => Err(invalid_type("*types.Err")),
+            (converted, _) => converted,
+        }
+    }
+
+    /// [`Conversion::native`] of a value without parts.
+    fn native_leaf(&mut self, value: &Value<'_>) -> Converted {
         Ok(match (value, self.purpose) {
             (Value::Bool(flag), _) => (*flag).into(),
             (Value::Int(number), Purpose::Configuration) => (*number).into(),
@@ -172,26 +201,7 @@ impl Conversion<'_> {
             (Value::Bytes(bytes), Purpose::Patch { .. }) => self.text(base64(bytes.as_slice()))?,
             (Value::String(text), _) => self.text(text.as_str())?,
             (Value::Type(ty), _) => self.text(ty.name())?,
-            (Value::List(List::Tree(items, _)), _) => {
-                let copies = items.iter().map(|item| self.tree(item));
-                copies.collect::<Result<Vec<_>, _>>()?.into()
-            }
-            (Value::List(list @ (List::Concat(_) | List::Merged(_))), _) => {
-                let elements: Result<Vec<_>, _> = list.iter().collect();
-                let elements = elements.map_err(|why| Fault::NoJson(why.to_string()))?;
-                self.elements(&elements, depth + 1)?
-            }
-            (Value::Map(Map::Tree(tree, _)), _) => self.tree_map(tree)?,
-            (Value::Preserved(tree), _) => self.tree(tree)?,
-            (Value::Struct(made), purpose) if is_object(&made.name) => {
-                match (self.object(made, depth + 1), purpose) {
-                    (Err(Fault::Key(why)), Purpose::Configuration) => failed(why).into(),
-                    (Err(Fault::Key(_)), _) => return Err(invalid_type("*types.Err")),
-                    (converted, _) => converted?,
-                }
-            }
             (Value::Optional(None), _) => object::Value::Null,
-            (Value::Optional(Some(value)), _) => self.native(value, depth + 1)?,
             (value, Purpose::Configuration) => super::foreign::of(value).into(),
             (value, Purpose::Patch { .. }) => return Err(invalid_type(value.native_name())),
         })
@@ -203,53 +213,73 @@ impl Conversion<'_> {
         if depth > DEEPEST {
             return Err(Fault::TooLarge);
         }
-        Ok(match value {
-            Value::Null => object::Value::Null,
-            Value::Int(number) => self.whole(*number)?,
-            Value::Uint(number) => match i64::try_from(*number) {
-                Ok(number) => self.whole(number)?,
-                Err(_) => self.text(number.to_string())?,
-            },
-            Value::Duration(nanos) => self.text(duration_text(*nanos))?,
-            Value::Timestamp(time) => self.text(time.to_string())?,
-            Value::List(List::Tree(items, _)) => {
-                let copies = items.iter().map(|item| self.json_tree(item));
-                copies.collect::<Result<Vec<_>, _>>()?.into()
-            }
-            Value::List(list) => {
-                let mut items = Vec::with_capacity(list.len().min(MOST_BYTES));
-                for element in list.iter() {
-                    let element = element.map_err(|why| Fault::NoJson(why.to_string()))?;
-                    items.push(self.json(&element, depth + 1)?);
-                }
-                items.into()
-            }
-            Value::Map(Map::Tree(tree, _)) => {
-                let entries = tree.iter().map(|(key, value)| Ok((key.clone(), self.json_tree(value)?)));
-                map(entries.collect::<Result<Vec<_>, Fault>>()?)
-            }
-            Value::Map(Map::Entries(made)) => {
-                let mut entries = Vec::with_capacity(made.len());
-                for (key, value) in made.as_slice() {
-                    let key = key_text(key).map_err(Fault::NoJson)?;
-                    self.room.take(1 + key.len())?;
-                    entries.push((Key::from(key.as_str()), self.json(value, depth + 1)?));
-                }
-                map(entries)
-            }
-            Value::Struct(made) if is_object(&made.name) => self.object(made, depth)?,
-            Value::Optional(Some(value)) => self.json(value, depth + 1)?,
+        match value {
+            Value::List(List::Tree(items, _)) => self.json_tree_list(items, depth),
+            Value::List(list) => self.json_list(list, depth),
+            Value::Map(Map::Tree(tree, _)) => self.json_tree_map(tree, depth),
+            Value::Map(Map::Entries(made)) => self.json_entries(made, depth),
+            Value::Struct(made) if is_object(&made.name) => self.object(made, depth),
+            Value::Optional(Some(value)) => self.json(value, depth + 1),
             Value::Bool(_) | Value::Double(_) | Value::String(_) | Value::Bytes(_) => {
-                self.native(value, depth)?
+                self.native(value, depth)
             }
-            Value::Preserved(tree) => self.json_tree(tree)?,
-            other => return Err(Fault::NoJson(no_json(other))),
-        })
+            Value::Preserved(tree) => self.json_tree(tree, depth),
+            value => self.json_leaf(value),
+        }
+    }
+
+    /// [`Conversion::json`] of a value without parts.
+    fn json_leaf(&mut self, value: &Value<'_>) -> Converted {
+        match value {
+            Value::Null => Ok(object::Value::Null),
+            Value::Int(number) => self.whole(*number),
+            Value::Uint(number) => match i64::try_from(*number) {
+                Ok(number) => self.whole(number),
+                Err(_) => self.text(number.to_string()),
+            },
+            Value::Duration(nanos) => self.text(duration_text(*nanos)),
+            Value::Timestamp(time) => self.text(time.to_string()),
+            other => Err(Fault::NoJson(no_json(other))),
+        }
+    }
+
+    fn json_list(&mut self, list: &List<'_>, depth: usize) -> Converted {
+        let mut items = Vec::with_capacity(list.len().min(MOST_BYTES));
+        for element in list.iter() {
+            let element = element.map_err(|why| Fault::NoJson(why.to_string()))?;
+            items.push(self.json(&element, depth + 1)?);
+        }
+        Ok(items.into())
+    }
+
+    fn json_entries(&mut self, made: &Entries<'_>, depth: usize) -> Converted {
+        let mut entries = Vec::with_capacity(made.len());
+        for (key, value) in made.as_slice() {
+            let key = key_text(key).map_err(Fault::NoJson)?;
+            self.room.take(1 + key.len())?;
+            entries.push((Key::from(key.as_str()), self.json(value, depth + 1)?));
+        }
+        Ok(map(entries))
+    }
+
+    fn json_tree_list(&mut self, items: &[object::Value], depth: usize) -> Converted {
+        let copies = items.iter().map(|item| self.json_tree(item, depth + 1));
+        Ok(copies.collect::<Result<Vec<_>, _>>()?.into())
+    }
+
+    fn json_tree_map(&mut self, tree: &object::Map, depth: usize) -> Converted {
+        let entries = tree.iter().map(|(key, value)| Ok((key.clone(), self.json_tree(value, depth + 1)?)));
+        Ok(map(entries.collect::<Result<Vec<_>, Fault>>()?))
+    }
+
+    fn tree_list(&mut self, items: &[object::Value], depth: usize) -> Converted {
+        let copies = items.iter().map(|item| self.tree(item, depth + 1));
+        Ok(copies.collect::<Result<Vec<_>, _>>()?.into())
     }
 
     /// A copy of a tree, with numbers as Go's JSON has them if it is for a patch.
-    fn tree(&mut self, tree: &object::Value) -> Converted {
-        let is_plain = self.room.take_tree(tree)?;
+    fn tree(&mut self, tree: &object::Value, depth: usize) -> Converted {
+        let is_plain = self.room.take_tree(tree, depth)?;
         Ok(match self.purpose {
             Purpose::Configuration if is_plain => tree.clone(),
             Purpose::Configuration => mapped(tree, &|_| None),
@@ -257,13 +287,13 @@ impl Conversion<'_> {
         })
     }
 
-    fn tree_map(&mut self, tree: &object::Map) -> Converted {
-        let entries = tree.iter().map(|(key, value)| Ok((key.clone(), self.tree(value)?)));
+    fn tree_map(&mut self, tree: &object::Map, depth: usize) -> Converted {
+        let entries = tree.iter().map(|(key, value)| Ok((key.clone(), self.tree(value, depth + 1)?)));
         Ok(map(entries.collect::<Result<Vec<_>, Fault>>()?))
     }
 
-    fn json_tree(&mut self, tree: &object::Value) -> Converted {
-        self.room.take_tree(tree)?;
+    fn json_tree(&mut self, tree: &object::Value, depth: usize) -> Converted {
+        self.room.take_tree(tree, depth)?;
         Ok(mapped(tree, &|number| (number.unsigned_abs() > EXACT).then(|| number.to_string().into())))
     }
 
@@ -305,16 +335,26 @@ fn map(mut entries: Vec<(Key, object::Value)>) -> object::Value {
     object::Map::from_distinct(entries).into()
 }
 
-/// A copy of a tree as plain JSON, with some of its whole numbers changed.
+/// A copy of a tree as plain JSON, with some of its whole numbers changed. Loops, and not iterators, so that a
+/// level takes little of the stack also without optimisation.
 fn mapped(tree: &object::Value, whole: &dyn Fn(i64) -> Option<object::Value>) -> object::Value {
     match tree {
         object::Value::Int(number) => whole(*number).unwrap_or_else(|| tree.clone()),
         object::Value::Bytes(bytes) => base64(bytes).into(),
         object::Value::Raw(_) => mapped(&opened(&Value::plain(tree)), whole),
-        object::Value::List(items) => items.iter().map(|item| mapped(item, whole)).collect(),
+        object::Value::List(items) => {
+            let mut copies = Vec::with_capacity(items.len());
+            for item in items.iter() {
+                copies.push(mapped(item, whole));
+            }
+            copies.into()
+        }
         object::Value::Map(tree) => {
-            let entries = tree.iter().map(|(key, value)| (key.clone(), mapped(value, whole)));
-            map(entries.collect())
+            let mut entries = Vec::with_capacity(tree.len());
+            for (key, value) in tree.iter() {
+                entries.push((key.clone(), mapped(value, whole)));
+            }
+            map(entries)
         }
         other => other.clone(),
     }
@@ -327,12 +367,21 @@ fn opened(value: &Value<'_>) -> object::Value {
         Value::Int(number) => (*number).into(),
         Value::Double(number) => object::Value::Float(*number),
         Value::String(text) => text.as_str().into(),
-        Value::List(list) => list.iter().flatten().map(|element| opened(&element)).collect(),
+        Value::List(list) => {
+            let mut items = Vec::with_capacity(list.len());
+            for element in list.iter().flatten() {
+                items.push(opened(&element));
+            }
+            items.into()
+        }
         Value::Map(made) => {
-            let entries = made
-                .iter()
-                .filter_map(|(key, value)| Some((Key::from(text_of(&key)?), opened(&value.ok()?))));
-            map(entries.collect())
+            let mut entries = Vec::with_capacity(made.len());
+            for (key, value) in made.iter() {
+                if let (Some(key), Ok(value)) = (text_of(&key), value) {
+                    entries.push((Key::from(key), opened(&value)));
+                }
+            }
+            map(entries)
         }
         _ => object::Value::Null,
     }

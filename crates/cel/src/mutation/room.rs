@@ -6,8 +6,8 @@ use object::Value;
 /// The most bytes of the JSON of a value: what a request may have. Every value counts as one at least.
 pub(super) const MOST_BYTES: usize = 3 << 20;
 
-/// How deep values may be nested.
-pub(super) const DEEPEST: usize = 1_000;
+/// How deep values may be nested: as deep as a body that the server reads.
+pub(super) const DEEPEST: usize = 512;
 
 /// The value has no room.
 #[derive(Debug)]
@@ -30,8 +30,11 @@ impl Room {
         Ok(())
     }
 
-    /// Takes room for a tree. Says whether all of it is plain JSON.
-    pub(super) fn take_tree(&mut self, tree: &Value) -> Result<bool, NoRoom> {
+    /// Takes room for a tree that is so deep within a value. Says whether all of it is plain JSON.
+    pub(super) fn take_tree(&mut self, tree: &Value, depth: usize) -> Result<bool, NoRoom> {
+        if depth > DEEPEST {
+            return Err(NoRoom);
+        }
         self.take(1)?;
         let mut is_plain = true;
         match tree {
@@ -46,13 +49,13 @@ impl Room {
             }
             Value::List(items) => {
                 for item in items.iter() {
-                    is_plain &= self.take_tree(item)?;
+                    is_plain &= self.take_tree(item, depth + 1)?;
                 }
             }
             Value::Map(map) => {
                 for (key, value) in map.iter() {
                     self.take(key.len())?;
-                    is_plain &= self.take_tree(value)?;
+                    is_plain &= self.take_tree(value, depth + 1)?;
                 }
             }
             _ => {}
