@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
 
 use cel::cost::UnknownSizes;
+use cel::mutation::Converter;
 use cel::{Budget, Checked, Env, EnvSet, Failure, Halt, Release, Type, Value};
 use object::shape::{Form, ListForm, Shape};
 use object::{Map, RawJson, Value as Tree};
@@ -49,6 +50,10 @@ const SHAPES: &[(&str, &str, &str)] = &[
     ("", "'a'", ".find('a')"),
     ("google.protobuf.Int64Value{value: ", "1", "}"),
     ("JSONPatch{value: ", "1", "}"),
+    ("Object{a: ", "1", "}"),
+    ("Object{a: [", "1", "]}"),
+    ("Object{a: {'b': ", "1", "}}"),
+    ("Object{a: optional.of(", "1", ")}"),
     ("optional.of(", "1", ")"),
     ("optional.none().orValue(", "1", ")"),
     ("optional.none().or(", "optional.of(1)", ")"),
@@ -103,7 +108,18 @@ fn use_all(env: &Env, checked: &Checked) {
         let mut budget = Budget { limit: 100_000, spent: 0, interrupted: None };
         if let Ok(value) = program.evaluate(&slots, &mut budget) {
             assert!(!value.to_string().is_empty());
+            convert(&value);
         }
+    }
+}
+
+/// What is done with the value of a mutation.
+fn convert(value: &Value<'_>) {
+    let mut converter = Converter::new();
+    let _ = converter.check_type_names(value);
+    let converted = [converter.configuration(value), converter.json(value)];
+    for converted in converted.into_iter().flatten() {
+        assert_eq!(converted.clone(), converted);
     }
 }
 
@@ -172,6 +188,11 @@ const LOOKS: &[&str] = &[
     "dyn([x]) + [y] == dyn([x, y])",
     "type(x) == type(y)",
     "JSONPatch{value: x} == JSONPatch{value: y}",
+    "JSONPatch{value: {'a': [x]}}.value == x",
+    "Object{a: {'b': x}} == Object{a: {'b': y}}",
+    "Object{a: x}",
+    "Object{a: Object.a{b: [x, y]}}",
+    "[[x], [y]]",
     "google.protobuf.Value{list_value: [x]} == google.protobuf.Value{list_value: [y]}",
     "duration(x) == duration('1s')",
 ];
@@ -211,7 +232,10 @@ fn values_as_deep_as_a_body_are_compared_shown_and_dropped_on_the_stack_of_a_wor
                 let slots = [x, y].map(|tree| Value::of(tree, *shape).unwrap());
                 let mut budget = Budget { limit: u64::MAX, spent: 0, interrupted: None };
                 match program.evaluate(&slots, &mut budget) {
-                    Ok(value) => assert!(!value.to_string().is_empty()),
+                    Ok(value) => {
+                        assert!(!value.to_string().is_empty());
+                        convert(&value);
+                    }
                     Err(failure) => assert!(!matches!(failure, Failure::Halt(_)), "{look}: {failure}"),
                 }
             });

@@ -24,7 +24,6 @@ const DIFFERENCES: [(&str, &str); 18] = [
     (r#"Object{metadata: Object.metadata{generateName: semver("1.2.3")}}"#, SOURCE),
     (r#"[JSONPatch{op: "replace", path: "/kind", value: "ReplicaSet"}]"#, OTHER_KIND),
     (r#"[JSONPatch{op: "replace", path: "/apiVersion", value: "apps/v1beta1"}]"#, OTHER_KIND),
-    (r#"[JSONPatch{op: "remove", path: "/kind"}]"#, CUSTOM),
     (r#"[JSONPatch{op: "replace", path: "/apiVersion", value: "example.com/v2"}]"#, CUSTOM),
     (r#"[JSONPatch{op: "add", path: "/spec/nope", value: 1}]"#, CUSTOM),
     (r#"[JSONPatch{op: "add", path: "/nope", value: 1}]"#, CUSTOM),

@@ -372,7 +372,7 @@ fn tree_lists(one: &[object::Value], other: &[object::Value], meter: &mut Meter<
     Ok(true)
 }
 
-fn tree_maps(one: &object::Map, other: &object::Map, meter: &mut Meter<'_>) -> Answer {
+pub(super) fn tree_maps(one: &object::Map, other: &object::Map, meter: &mut Meter<'_>) -> Answer {
     if std::ptr::eq(one.entries(), other.entries()) {
         return Ok(true);
     }

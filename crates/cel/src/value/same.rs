@@ -1,7 +1,8 @@
 //! Whether two values are the same to Go's `reflect.DeepEqual`, which compares what values are made of. The
 //! objects that an expression makes are equal if their fields are the same.
 
-use super::{List, Map, Meter, Struct, Value, equal};
+use super::equal::{equal, tree_maps};
+use super::{List, Map, Meter, Struct, Value};
 use crate::Failure;
 use std::sync::Arc;
 
@@ -59,8 +60,7 @@ fn maps<'a>(one: &Map<'a>, other: &Map<'a>, meter: &mut Meter<'_>) -> Result<boo
             if one.len() != other.len() {
                 return Ok(false);
             }
-            meter.spend(one.len())?;
-            Ok(one == other)
+            meter.enter(|meter| tree_maps(one, other, meter))
         }
         (Map::Entries(one), Map::Entries(other)) => {
             if Arc::ptr_eq(one, other) {
