@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_plain_tree_is_what_the_encoder_writes() {
-        let pod = builtin::by_name("v1.Pod").unwrap();
+        let pod = builtin::by_kind("", "v1", "Pod").unwrap();
         for text in [
             r#"{"metadata":{"name":"a","labels":{"b":"c"}},"spec":{"containers":[{"name":"d","image":"","env":[{"name":"e","valueFrom":{"configMapKeyRef":{"name":"f","key":"g"}}}]}],"hostNetwork":false,"terminationGracePeriodSeconds":0}}"#,
             r#"{"spec":{"containers":[],"overhead":{"cpu":"1"},"volumes":[{"name":"v","secret":{"items":[{"key":"k","path":"p"}]}}]},"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#,
