@@ -5,8 +5,8 @@
 //! 2. **What a policy looks up counts for the next request**: policies, bindings, namespaces and parameters
 //!    are those that were acknowledged before.
 //! 3. **Everything is bounded**: expressions have a budget for each policy, binding and parameter object.
-//! 4. **Nobody is locked out**: no policy is asked about policies, their bindings, and the reviews that decide
-//!    who may do what.
+//! 4. **Nobody is locked out**: no policy is asked about policies, their bindings, and the reviews that
+//!    decide who may do what.
 //!
 //! | module | job |
 //! |---|---|

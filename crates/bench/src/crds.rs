@@ -4,6 +4,8 @@
 //! measured that a server can do for equal ones alone. Objects of a definition have the fields of the sample
 //! pod, so that both are equally long and deep.
 
+mod definition;
+
 use crate::{
     Outcome,
     load::{
@@ -19,8 +21,9 @@ use crate::{
     },
     report::{Row, Style},
 };
+use definition::{collection, definition, object};
 use http::StatusCode;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::{
     io::Write as _,
     sync::Arc,
@@ -39,6 +42,7 @@ the server: --start COMMAND (keelson), as for bench load
 the work:
   --definitions N            (2000)
   --bytes N                  of each (30000)
+  --rules N                  validation rules of each (0)
   --operations N             gets, and creates, of either kind (10000)
 the figures:
   --json                     JSON lines instead of a table
@@ -50,6 +54,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(1);
 /// Before a server counts as having nothing to do.
 const SETTLE: Duration = Duration::from_secs(5);
+/// How often objects with and without rules are created in turn.
+const TURNS: usize = 3;
 /// How often it is started with all definitions.
 const STARTS: usize = 3;
 const GROUP: &str = "bench.example.com";
@@ -59,6 +65,7 @@ struct DefinitionsSettings {
     server: Server,
     definitions: usize,
     bytes: usize,
+    rules: usize,
     operations: usize,
     style: Style,
 }
@@ -69,6 +76,7 @@ impl DefinitionsSettings {
             server: Server::default(),
             definitions: 2000,
             bytes: 30_000,
+            rules: 0,
             operations: 10_000,
             style: Style::Table,
         };
@@ -79,6 +87,7 @@ impl DefinitionsSettings {
                 "--json" => settings.style = Style::Json,
                 "--definitions" => settings.definitions = positive(argument, &value()?)?,
                 "--bytes" => settings.bytes = positive(argument, &value()?)?,
+                "--rules" => settings.rules = positive(argument, &value()?)?,
                 "--operations" => settings.operations = positive(argument, &value()?)?,
                 other => {
                     if !settings.server.set(other.strip_prefix("--").unwrap_or_default(), value)? {
@@ -125,7 +134,7 @@ async fn measure(
     let clocks = Clocks::now(&started.processes())?;
     let (mut answered, mut served, mut bytes) = (Vec::new(), Vec::new(), 0);
     for number in 0..settings.definitions {
-        let definition = definition(number, sample, settings.bytes);
+        let definition = definition(number, sample, settings.bytes, settings.rules);
         let asked = Instant::now();
         let made =
             connection.ask(&Call::post(DEFINITIONS.into(), definition.to_string())).await?.succeeded()?;
@@ -155,10 +164,13 @@ async fn measure(
         .figure("beyond that", (each - stored) / 1e3, "kB")
         .print(settings.style)?;
     documents(settings, started, &mut connection, "openapi").await?;
-    let one_more = definition(settings.definitions, sample, settings.bytes);
+    let one_more = definition(settings.definitions, sample, settings.bytes, 0);
     connection.ask(&Call::post(DEFINITIONS.into(), one_more.to_string())).await?.succeeded()?;
     documents(settings, started, &mut connection, "openapi after one more").await?;
     compare(settings, started, size).await?;
+    if settings.rules > 0 {
+        compare_rules(settings, started, size).await?;
+    }
     let mut starts = Vec::new();
     for _ in 0..STARTS {
         starts.push(started.again().await?);
@@ -236,7 +248,7 @@ async fn compare(settings: &DefinitionsSettings, started: &Started, size: Size) 
         check,
     };
     let pods = plan.clone();
-    let custom = custom_objects(&plan)?;
+    let custom = custom_objects(&plan, 0)?;
     let paths = namespace.clone();
     let creates = [
         ("create pod", work(Box::new(move |at| Call::post(pods.path("pods"), pods.pod(at))), None)),
@@ -276,10 +288,46 @@ async fn compare(settings: &DefinitionsSettings, started: &Started, size: Size) 
     Ok(())
 }
 
-/// Custom objects with the fields of the plan's pods.
-fn custom_objects(plan: &Plan) -> Result<impl Fn(usize) -> String + Send + Sync + use<>, Failure> {
+/// Creates of custom objects with and without rules, of which the last definition has none. Both are done in
+/// turn, so that a machine that becomes slower meanwhile counts for both.
+async fn compare_rules(settings: &DefinitionsSettings, started: &Started, size: Size) -> Outcome {
+    let mut target = Target::connect(&started.server, None, "bench-rules", size, Protocol::Http1).await?;
+    target.processes = started.processes();
+    target.need_namespace().await?;
+    let mut costs = [Duration::ZERO; 2];
+    for turn in 0..TURNS {
+        for (cost, number) in costs.iter_mut().zip([0, settings.definitions]) {
+            let custom = custom_objects(&target.plan, number)?;
+            let path = collection(number, &target.plan.namespace);
+            let first = turn * settings.operations;
+            let work = Work {
+                operations: settings.operations,
+                connections: size.connections,
+                prepare: Vec::new(),
+                call: Box::new(move |at| Call::post(path.clone(), custom(first + at))),
+                check: None,
+            };
+            let spent = Drive::prepare(&target.endpoint, work).await?.run(&target.processes).await?;
+            *cost += spent.cpu.unwrap_or_default();
+        }
+    }
+    let [with, without] = costs.map(|cost| cost.as_secs_f64() * 1e6 / (TURNS * settings.operations) as f64);
+    Row::new("create custom")
+        .figure("rules", settings.rules as f64, "")
+        .figure("cpu with rules", with, "us")
+        .figure("without", without, "us")
+        .figure("difference", with - without, "us")
+        .print(settings.style)
+        .map_err(Into::into)
+}
+
+/// Custom objects of a definition with the fields of the plan's pods.
+fn custom_objects(
+    plan: &Plan,
+    number: usize,
+) -> Result<impl Fn(usize) -> String + Send + Sync + use<>, Failure> {
     let pod: Value = serde_json::from_str(&plan.pod(0))?;
-    let text = object(0, &pod, "@name@").to_string();
+    let text = object(number, &pod, "@name@").to_string();
     Ok(move |at| text.replacen("@name@", &name(at), 1))
 }
 
@@ -300,156 +348,4 @@ fn millis(time: Duration) -> f64 {
 
 fn memory(processes: &Processes) -> Result<f64, Failure> {
     Ok(processes.memory()?.unwrap_or_default() as f64)
-}
-
-fn plural(number: usize) -> String {
-    format!("sample{number}s")
-}
-
-fn collection(number: usize, namespace: &str) -> String {
-    format!("/apis/{GROUP}/v1/namespaces/{namespace}/{}", plural(number))
-}
-
-/// An object of a definition, with the fields of a pod.
-fn object(number: usize, pod: &Value, name: &str) -> Value {
-    let mut object = pod.clone();
-    if let Some(object) = object.as_object_mut() {
-        object.insert("apiVersion".into(), format!("{GROUP}/v1").into());
-        object.insert("kind".into(), format!("Sample{number}").into());
-    }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("name".into(), name.into());
-        metadata.remove("ownerReferences");
-    }
-    object
-}
-
-/// A definition whose objects have the fields of a pod, and others that only it has, up to a number of bytes.
-fn definition(number: usize, pod: &Value, bytes: usize) -> Value {
-    let kind = format!("Sample{number}");
-    let mut spec = schema(pod.get("spec").unwrap_or(&Value::Null));
-    let mut definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{}.{GROUP}", plural(number))},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": plural(number), "singular": format!("sample{number}"), "kind": kind},
-            "versions": [{
-                "name": "v1",
-                "served": true,
-                "storage": true,
-                "subresources": {"status": {}},
-                "additionalPrinterColumns": [{"name": "Node", "type": "string", "jsonPath": ".spec.nodeName"}],
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {}}},
-            }],
-        },
-    });
-    let used = definition.to_string().len() + spec.to_string().len();
-    if let Some(properties) = spec.get_mut("properties").and_then(Value::as_object_mut) {
-        let mut left = bytes.saturating_sub(used);
-        let mut at = 0;
-        while left > 0 {
-            let (name, property) = (format!("field{number}x{at}"), extra(number, at));
-            left = left.saturating_sub(name.len() + property.to_string().len() + 4);
-            properties.insert(name, property);
-            at += 1;
-        }
-    }
-    let properties = json!({
-        "spec": spec,
-        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-    });
-    if let Some(place) = definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties") {
-        *place = properties;
-    }
-    definition
-}
-
-/// A field that only one definition has, as long as those of real ones are.
-fn extra(number: usize, at: usize) -> Value {
-    let words =
-        "What an operator does with this setting, when it takes effect, and what happens without it. ";
-    let property =
-        |name: &str| json!({"type": "string", "description": format!("{name} of {number}. {words}")});
-    json!({
-        "type": "object",
-        "description": format!("Setting {at} of definition {number}. {words}{words}"),
-        "properties": {
-            format!("name{at}"): property("The name"),
-            format!("mode{at}"): {"type": "string", "enum": ["Always", "Never"], "default": "Always"},
-            format!("limit{number}"): {"type": "integer", "format": "int32", "minimum": 0, "maximum": at + 10},
-        },
-        "required": [format!("name{at}")],
-    })
-}
-
-/// The schema of which a value is an example.
-fn schema(example: &Value) -> Value {
-    match example {
-        Value::Object(fields) => {
-            let properties: Map<String, Value> =
-                fields.iter().map(|(name, value)| (name.clone(), schema(value))).collect();
-            json!({"type": "object", "properties": properties})
-        }
-        Value::Array(items) => {
-            // Items of a list can have different fields.
-            let merged = items.iter().map(schema).reduce(merge).unwrap_or_else(|| json!({"type": "string"}));
-            json!({"type": "array", "items": merged})
-        }
-        Value::String(_) | Value::Null => json!({"type": "string"}),
-        Value::Bool(_) => json!({"type": "boolean"}),
-        Value::Number(_) => json!({"type": "integer"}),
-    }
-}
-
-fn merge(mut one: Value, other: Value) -> Value {
-    let fields = other.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
-    if let Some(properties) = one.get_mut("properties").and_then(Value::as_object_mut) {
-        for (name, value) in fields {
-            let merged = match properties.remove(&name) {
-                Some(known) => merge(known, value),
-                None => value,
-            };
-            properties.insert(name, merged);
-        }
-    }
-    one
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample() -> Value {
-        let size = Size { pods: 10, fill: 0, connections: 1, watchers: 1, work: 1.0 };
-        serde_json::from_str(&Plan::new("n", size).unwrap().pod(0)).unwrap()
-    }
-
-    #[test]
-    fn definitions_have_the_bytes_that_were_asked_for_and_differ() {
-        let (one, other) = (definition(1, &sample(), 30_000), definition(2, &sample(), 30_000));
-        let bytes = one.to_string().len();
-        assert!((29_000..33_000).contains(&bytes), "{bytes}");
-        let fields = |definition: &Value| {
-            let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
-            definition.pointer(path).and_then(Value::as_object).unwrap().clone()
-        };
-        let (one, other) = (fields(&one), fields(&other));
-        let shared = one.keys().filter(|name| other.contains_key(*name)).count();
-        assert!(shared * 2 < one.len() + shared, "{shared} of {}", one.len());
-    }
-
-    #[test]
-    fn objects_have_only_fields_of_their_definition() {
-        let sample = sample();
-        let schema = definition(0, &sample, 30_000);
-        let known =
-            schema.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties").unwrap();
-        let object = object(0, &sample, "a");
-        let fields = object.get("spec").and_then(Value::as_object).unwrap();
-        assert!(!fields.is_empty() && fields.keys().all(|name| known.get(name).is_some()));
-        assert_eq!(object.pointer("/metadata/name").and_then(Value::as_str), Some("a"));
-    }
 }

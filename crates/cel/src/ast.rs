@@ -130,8 +130,8 @@ pub enum Expr {
 }
 
 impl Expr {
-    /// Adds the nodes that the value of this one is made of.
-    fn operands(&self, out: &mut Vec<ExprId>) {
+    /// Adds the nodes that a node is made of.
+    pub(crate) fn operands(&self, out: &mut Vec<ExprId>) {
         match self {
             Self::Literal(_) | Self::Ident(_) => {}
             Self::Select { operand, .. } => out.push(*operand),
@@ -195,3 +195,7 @@ pub struct Comprehension {
 
 /// The name of the accumulator in the expansion of macros; no text can write it.
 pub const ACCUMULATOR: &str = "@result";
+
+/// The name that the accumulator had in older releases of cel-go, which texts can write. cel-go still knows
+/// the name.
+pub(crate) const OLD_ACCUMULATOR: &str = "__result__";

@@ -1,6 +1,6 @@
 //! Environments: which variables, functions and types an expression may use.
 
-use crate::value::Value;
+use crate::value::{Meter, Value};
 use crate::{Ast, Checked, Issues, Outcome, Program, Type};
 use pattern::Pattern;
 use std::collections::HashMap;
@@ -90,11 +90,20 @@ pub struct Overload {
 pub enum Run {
     /// By the plan itself: logic, conditions, equality, indexes, and what may take an error.
     Planned,
-    /// By a function of the arguments.
+    /// By a function of the arguments, which looks at each of them about once.
     Call(for<'a> fn(&[Value<'a>]) -> Outcome<'a>),
+    /// By a function of the arguments that counts its own work.
+    Metered(for<'a> fn(&[Value<'a>], &mut Meter<'_>) -> Outcome<'a>),
     /// By a function of the arguments, of which the second is a pattern: compiled with the program if it is
-    /// constant.
-    Match(for<'a> fn(&Pattern, &[Value<'a>]) -> Outcome<'a>),
+    /// constant. It counts its own work.
+    Match(for<'a> fn(&Pattern, &[Value<'a>], &mut Meter<'_>) -> Outcome<'a>),
+}
+
+impl Overload {
+    /// The same signature, called on its first argument.
+    pub(crate) fn on_target(self) -> Self {
+        Self { member: true, ..self }
+    }
 }
 
 impl std::fmt::Debug for Run {
@@ -102,6 +111,7 @@ impl std::fmt::Debug for Run {
         f.write_str(match self {
             Self::Planned => "Planned",
             Self::Call(_) => "Call",
+            Self::Metered(_) => "Metered",
             Self::Match(_) => "Match",
         })
     }
@@ -140,7 +150,6 @@ pub struct EnvBuilder {
 impl Env {
     /// The environment of the standard library with these settings.
     pub fn standard(settings: Settings) -> EnvBuilder {
-        let functions = crate::library::standard(&settings);
         let scope = Scope {
             outer: None,
             variables: Vec::new(),
@@ -149,7 +158,7 @@ impl Env {
             types: Vec::new(),
             settings,
         };
-        EnvBuilder { scope }.functions(functions)
+        EnvBuilder { scope }.functions(crate::library::standard::functions())
     }
 
     /// A larger environment.

@@ -1,5 +1,5 @@
-//! The mutations of a `MutatingAdmissionPolicy`: what their expressions are compiled to, and what their values
-//! do to an object.
+//! The mutations of a `MutatingAdmissionPolicy`: what their expressions are compiled to, and what their
+//! values do to an object.
 //!
 //! ```
 //! use cel::Budget;
@@ -45,7 +45,8 @@ impl PatchType {
         }
     }
 
-    /// Compiles the expression of a mutation, for an environment with patches ([`cel::EnvSet::with_patches`]).
+    /// Compiles the expression of a mutation, for an environment with patches
+    /// ([`cel::EnvSet::with_patches`]).
     pub fn compile(self, env: &Env, text: &str) -> Result<Compiled, Fault> {
         let wanted = self.result_type();
         Compiled::new(env, text, std::slice::from_ref(&wanted), |found| {

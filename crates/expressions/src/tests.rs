@@ -266,3 +266,26 @@ fn what_takes_long_is_done_beside() {
     };
     assert_eq!((beside(10), beside(250)), (0, 1));
 }
+
+/// Without optimisation too: three quarters of the stack of a worker of the server.
+#[test]
+fn the_deepest_rules_of_the_deepest_schema_fit_in_the_stack_of_a_worker() {
+    const LEVELS: usize = 240;
+    let loops = format!("{}true{}", "self.l.all(i, ".repeat(240), ")".repeat(240));
+    let of_root = r#""x-kubernetes-validations":[{"rule":"self == oldSelf"}]"#;
+    let open = r#"{"type":"object","properties":{"a":"#;
+    let schema = format!(
+        r#"{{"type":"object",{of_root},"properties":{{"a":{}{{"type":"object","x-kubernetes-validations":[{{"rule":"{loops}"}}],"properties":{{"l":{{"type":"array","maxItems":1,"items":{{"type":"integer"}}}}}}}}{}}}}}"#,
+        open.repeat(LEVELS),
+        "}}".repeat(LEVELS),
+    );
+    let object = |number: usize| {
+        format!(r#"{{"a":{}{{"l":[{number}]}}{}}}"#, r#"{"a":"#.repeat(LEVELS), "}".repeat(LEVELS))
+    };
+    let check = move || {
+        assert_eq!(update(&schema, &object(1), &object(1)), NONE);
+        let errors = update(&schema, &object(2), &object(1));
+        assert_eq!(errors, [r#"<nil>: Invalid value: "object": failed rule: self == oldSelf"#]);
+    };
+    std::thread::Builder::new().stack_size(3 << 19).spawn(check).unwrap().join().unwrap();
+}

@@ -1,5 +1,6 @@
 //! What the reference's own packages make of the expressions of a `MutatingAdmissionPolicy`, a line of
-//! `reference/mutations.jsonl` each: the object that comes of it, or why there is none. Lines before them have
+//! `reference/mutations.jsonl` each: what the expression costs, and the object that comes of it, or why there
+//! is none. Lines before them have
 //! the definitions of custom kinds, and the objects by their names.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "this is test code")]
@@ -85,7 +86,7 @@ impl Kinds {
     /// The answer to a line, in the form of the lines.
     fn answer(&self, line: &Json) -> Json {
         let mut answer = line.clone();
-        for key in ["v", "compile", "error", "code", "panic"] {
+        for key in ["v", "compile", "cost", "error", "code"] {
             answer.as_object_mut().unwrap().remove(key);
         }
         let object = &self.objects[line["on"].as_str().unwrap()];
@@ -109,7 +110,9 @@ impl Kinds {
             json::decode_shape(&Shape::Any, &encode(&shape, &tree), &Limits::default()).unwrap().value;
         let slots = [Value::plain(&plain), Value::Null, Value::Null];
         let mut budget = Budget { limit: COST_OF_AN_OBJECT, spent: 0, interrupted: None };
-        let value = match compiled.evaluate(&slots, &mut budget) {
+        let outcome = compiled.evaluate(&slots, &mut budget);
+        answer["cost"] = json!(budget.spent);
+        let value = match outcome {
             Ok(value) => value,
             Err(failure) => {
                 answer["error"] = json!(format!("expression '{expression}' resulted in error: {failure}"));

@@ -14,3 +14,5 @@ mod garbage;
 mod lifetimes;
 #[path = "controllers/namespaces.rs"]
 mod namespaces;
+#[path = "controllers/policies.rs"]
+mod policies;

@@ -276,7 +276,8 @@ pub(crate) fn check_object(ty: &Ref<Type>, object: &Value) -> Result<(), String>
     check::check_typed(ty, object, Duplicates::Refused).map_err(|faults| faults.to_string())
 }
 
-/// An object with a configuration merged into it, both with the same managed fields. The result is plain JSON.
+/// An object with a configuration merged into it, both with the same managed fields. The result is plain
+/// JSON.
 pub(crate) fn merge_configuration(
     ty: &Ref<Type>,
     object: &Value,

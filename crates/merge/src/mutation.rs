@@ -2,8 +2,8 @@
 //! made, applied to an object.
 //!
 //! A configuration is merged by the type of the object as by server-side apply, but nobody owns its fields:
-//! managed fields stay as they are, nothing conflicts, and nothing is removed. It may not have lists, maps and
-//! structs that are atomic, whose other fields it would remove.
+//! managed fields stay as they are, nothing conflicts, and nothing is removed. It may not have lists, maps
+//! and structs that are atomic, whose other fields it would remove.
 //!
 //! Left to others: defaults of the result, and whether names and versions may change.
 
@@ -110,7 +110,8 @@ fn patch(ty: &Ref<Type>, object: &Value, operations: Vec<Operation>) -> Result<V
         Outcome::FailedTest(_) => return Ok(object.clone()),
         Outcome::Failed(why) => return Err(Error::Failed(format!("JSON Patch: {why}"))),
     };
-    // Unknown fields of a custom object are dropped, where the reference keeps them until it stores the object.
+    // Unknown fields of a custom object are dropped, where the reference keeps them until it stores the
+    // object.
     let validation = match ty.custom {
         Some(_) => FieldValidation::Ignore,
         None => FieldValidation::Strict,
@@ -123,8 +124,8 @@ fn patch(ty: &Ref<Type>, object: &Value, operations: Vec<Operation>) -> Result<V
     Ok(patched.value)
 }
 
-/// A document of a custom type without the fields of its metadata that are of a wrong type: they are lost when
-/// the reference stores the object.
+/// A document of a custom type without the fields of its metadata that are of a wrong type: they are lost
+/// when the reference stores the object.
 fn without_malformed_metadata<'a>(ty: &'a Type, mut root: Node<'a>) -> Node<'a> {
     let metadata = match ty.field("metadata").map(|field| &field.shape) {
         Some(Shape::Struct(metadata)) if ty.custom.is_some() => metadata,

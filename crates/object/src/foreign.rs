@@ -1,5 +1,5 @@
-//! Values of expressions that JSON cannot hold, such as a point in time, where a tree of plain JSON is made of
-//! an expression's value.
+//! Values of expressions that JSON cannot hold, such as a point in time, where a tree of plain JSON is made
+//! of an expression's value.
 //!
 //! The reference keeps such values as they are in its trees, and refuses them when it compares the tree with
 //! a schema, in errors that show them as Go does. A tree has such a value as [`Value::Bytes`], which plain
@@ -11,7 +11,8 @@ use crate::Value;
 ///
 /// ```
 /// use object::{Value, foreign::Foreign};
-/// let second = Foreign { type_name: "time.Duration".into(), text: "1s".into(), source: "1000000000".into() };
+/// let (type_name, text) = ("time.Duration".to_owned(), "1s".to_owned());
+/// let second = Foreign { type_name, text, source: "1000000000".to_owned() };
 /// let value = Value::from(second.clone());
 /// assert_eq!(Foreign::of(&value), Some(second));
 /// assert_eq!(Foreign::of(&Value::from("1s")), None);

@@ -7,7 +7,7 @@
 //! there the one that the order of alternatives and the greed of repetitions prefer.
 //!
 //! Matching takes as many steps as the pattern has, for each character, where its states are too many to be
-//! kept. The caller says whether that is too much.
+//! kept. Whoever matches texts of clients is told the steps before they are taken, and says whether to go on.
 //!
 //! Patterns are compiled when a text is first matched, and kept in one bounded cache, so an unused definition
 //! costs nothing. A [`Pattern`] refers to its place in the cache and is as small as its text.
@@ -18,8 +18,10 @@ mod parse;
 use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock, Weak};
+use std::time::Instant;
 
 /// The most patterns that are kept compiled.
 const MOST_KEPT: usize = 512;
@@ -35,8 +37,8 @@ const SIZES: [usize; 3] = [64 << 10, 1 << 20, MOST_BYTES];
 const STEPS_TO_COMPILE: usize = 10;
 /// The matching steps that cost as much as one step of the walk over an object.
 const MATCHES_IN_A_STEP: usize = 16;
-/// The most bytes that the search for all matches of a text may look at, if each search goes to its end.
-const MOST_BYTES_LOOKED_AT: usize = 1 << 32;
+/// The nanoseconds of a search that count as one step.
+const NANOS_IN_A_STEP: u128 = 4;
 /// The memory that a match may take for states that it finds on the way.
 const STATES: usize = 256 << 10;
 
@@ -70,15 +72,20 @@ pub fn matches(
     text: &str,
     spend: &mut dyn FnMut(usize) -> bool,
 ) -> Result<Option<bool>, String> {
-    let Some(compiled) = compiled(pattern, spend)? else { return Ok(None) };
+    let mut ask = |steps| if spend(steps) { Ok(()) } else { Err(()) };
+    let Ok(compiled) = compiled(pattern, &mut ask) else { return Ok(None) };
+    let compiled = compiled?;
     let steps = compiled.weight.saturating_mul(text.len()) / MATCHES_IN_A_STEP;
     Ok(spend(steps).then(|| compiled.regex.is_match(text)))
 }
 
-/// A pattern that is checked once and matched as it is, without steps being counted.
+/// A pattern that is checked once.
 ///
 /// It is compiled when it is first used, and again if it was not used for so long that the cache has dropped
 /// it.
+///
+/// What is named `spend` is given the steps of the work before it is done, about one for each nanosecond,
+/// and says with an error that it is too much.
 ///
 /// ```
 /// use pattern::Pattern;
@@ -88,25 +95,42 @@ pub fn matches(
 /// ```
 pub struct Pattern {
     text: Box<str>,
-    weight: usize,
+    instructions: usize,
     compiled: RwLock<Weak<Compiled>>,
 }
 
 impl Pattern {
     /// Checks a pattern: the error is what Go says of it.
     pub fn new(pattern: &str) -> Result<Self, String> {
-        let translated = parse::translate(pattern)?;
-        if translated.weight > KNOWN_TO_FIT {
-            compile(pattern, &translated.text)?;
+        match Self::checked(pattern, &mut |_| Ok::<_, Infallible>(())) {
+            Ok(checked) => checked,
+            Err(never) => match never {},
         }
-        let weight = usize::try_from(translated.weight).unwrap_or(usize::MAX);
-        Ok(Self { text: pattern.into(), weight, compiled: RwLock::default() })
     }
 
-    /// The most steps that matching a text takes, for a caller that bounds its work: about as many
-    /// nanoseconds. Few patterns take more than one for each byte.
-    pub fn steps(&self, text: &str) -> usize {
-        self.weight.saturating_mul(text.len())
+    /// Checks a pattern of a client: the inner error is what Go says of it.
+    pub fn checked<E>(
+        pattern: &str,
+        spend: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Result<Self, String>, E> {
+        spend(pattern.len())?;
+        let translated = match parse::translate(pattern) {
+            Ok(translated) => translated,
+            Err(why) => return Ok(Err(why)),
+        };
+        let instructions = usize::try_from(translated.instructions).unwrap_or(usize::MAX);
+        let checked = Self { text: pattern.into(), instructions, compiled: RwLock::default() };
+        if translated.weight > KNOWN_TO_FIT
+            && let Err(why) = checked.compiled(spend)?
+        {
+            return Ok(Err(why));
+        }
+        Ok(Ok(checked))
+    }
+
+    /// The most steps that matching a text takes.
+    fn steps(&self, text: &str) -> usize {
+        self.instructions.saturating_mul(text.len())
     }
 
     /// The pattern as it was written.
@@ -114,57 +138,96 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether a text has a part that matches.
+    /// Whether a text has a part that matches, without steps being counted.
     pub fn is_match(&self, text: &str) -> bool {
-        self.compiled().is_some_and(|compiled| compiled.regex.is_match(text))
+        match self.compiled(&mut |_| Ok::<_, Infallible>(())) {
+            Ok(compiled) => compiled.is_ok_and(|compiled| compiled.regex.is_match(text)),
+            Err(never) => match never {},
+        }
+    }
+
+    /// Whether a text has a part that matches.
+    pub fn matches<E>(&self, text: &str, spend: &mut impl FnMut(usize) -> Result<(), E>) -> Result<bool, E> {
+        spend(self.steps(text))?;
+        Ok(self.compiled(spend)?.is_ok_and(|compiled| compiled.regex.is_match(text)))
     }
 
     /// The leftmost part of a text that matches.
     ///
     /// ```
     /// # use pattern::Pattern;
-    /// assert_eq!(Pattern::new("[0-9]+?").unwrap().find("abc 123"), Some("1"));
+    /// let mut steps = 0;
+    /// let mut spend = |more| { steps += more; if steps < 1_000 { Ok(()) } else { Err("too much") } };
+    /// let pattern = Pattern::new("[0-9]+?").unwrap();
+    /// assert_eq!(pattern.find("abc 123", &mut spend), Ok(Some("1")));
+    /// assert_eq!(pattern.find(&"a".repeat(1_000), &mut spend), Err("too much"));
     /// ```
-    pub fn find<'t>(&self, text: &'t str) -> Option<&'t str> {
-        self.compiled()?.regex.find(text).map(|found| found.as_str())
+    pub fn find<'t, E>(
+        &self,
+        text: &'t str,
+        spend: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Option<&'t str>, E> {
+        spend(self.steps(text))?;
+        let Ok(compiled) = self.compiled(spend)? else { return Ok(None) };
+        Ok(compiled.regex.find(text).map(|found| found.as_str()))
     }
 
     /// The parts of a text that match and do not overlap, from the left, at most so many. An empty part that
-    /// begins where the one before it ends is left out. `None` if the text is so long, and has so many such
-    /// parts, that to find them could take seconds: a pattern may look at the rest of the text for each.
+    /// begins where the one before it ends is left out.
+    ///
+    /// How far a pattern looks past a match is not known before: it may be the rest of the text for each. So
+    /// the time that the searches take counts as steps too.
     ///
     /// ```
     /// # use pattern::Pattern;
-    /// assert_eq!(Pattern::new("[0-9]*").unwrap().find_all("12 3", usize::MAX).unwrap(), ["12", "3"]);
-    /// assert_eq!(Pattern::new("a*").unwrap().find_all("baab", usize::MAX).unwrap(), ["", "aa", ""]);
+    /// # use std::convert::Infallible;
+    /// let all = |pattern, text| {
+    ///     Pattern::new(pattern).unwrap().find_all(text, usize::MAX, &mut |_| Ok::<_, Infallible>(())).unwrap()
+    /// };
+    /// assert_eq!(all("[0-9]*", "12 3"), ["12", "3"]);
+    /// assert_eq!(all("a*", "baab"), ["", "aa", ""]);
     /// ```
-    pub fn find_all<'t>(&self, text: &'t str, most: usize) -> Option<Vec<&'t str>> {
-        let Some(compiled) = self.compiled() else { return Some(Vec::new()) };
-        let mut bytes = 0_usize;
-        let parts = compiled.regex.find_iter(text).take(most).map(|found| {
-            bytes = bytes.saturating_add(text.len() - found.start());
-            (bytes <= MOST_BYTES_LOOKED_AT).then(|| found.as_str())
-        });
-        parts.collect()
+    pub fn find_all<'t, E>(
+        &self,
+        text: &'t str,
+        most: usize,
+        spend: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Vec<&'t str>, E> {
+        spend(self.steps(text))?;
+        let Ok(compiled) = self.compiled(spend)? else { return Ok(Vec::new()) };
+        let mut parts = Vec::new();
+        let mut before = Instant::now();
+        for found in compiled.regex.find_iter(text).take(most) {
+            let now = Instant::now();
+            spend(usize::try_from((now - before).as_nanos() / NANOS_IN_A_STEP).unwrap_or(usize::MAX))?;
+            before = now;
+            parts.push(found.as_str());
+        }
+        Ok(parts)
     }
 
-    /// `None` if it cannot be compiled, which [`check_pattern`] excludes.
-    fn compiled(&self) -> Option<Arc<Compiled>> {
+    /// The compiled pattern. That it cannot be compiled is found out when it is checked.
+    fn compiled<E>(
+        &self,
+        spend: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Result<Arc<Compiled>, String>, E> {
         let kept = self.compiled.read().unwrap_or_else(PoisonError::into_inner).upgrade();
         if let Some(compiled) = kept {
             compiled.touch();
-            return Some(compiled);
+            return Ok(Ok(compiled));
         }
-        let compiled = compiled(&self.text, &mut |_| true).ok().flatten()?;
-        *self.compiled.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&compiled);
-        Some(compiled)
+        let compiled = compiled(&self.text, spend)?;
+        if let Ok(compiled) = &compiled {
+            *self.compiled.write().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(compiled);
+        }
+        Ok(compiled)
     }
 }
 
 impl Clone for Pattern {
     fn clone(&self) -> Self {
         let compiled = self.compiled.read().unwrap_or_else(PoisonError::into_inner).clone();
-        Self { text: self.text.clone(), weight: self.weight, compiled: RwLock::new(compiled) }
+        Self { text: self.text.clone(), instructions: self.instructions, compiled: RwLock::new(compiled) }
     }
 }
 
@@ -244,21 +307,27 @@ static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 /// The time of the cache, which goes on by one with every pattern that is compiled.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 
-fn compiled(pattern: &str, spend: &mut dyn FnMut(usize) -> bool) -> Result<Option<Arc<Compiled>>, String> {
+/// The compiled pattern, from the cache if it is there. The inner error is what Go says of the pattern.
+fn compiled<E>(
+    pattern: &str,
+    spend: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<Result<Arc<Compiled>, String>, E> {
     if let Some(compiled) = CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(pattern) {
-        return Ok(Some(compiled));
+        return Ok(Ok(compiled));
     }
-    let translated = parse::translate(pattern)?;
+    let translated = match parse::translate(pattern) {
+        Ok(translated) => translated,
+        Err(why) => return Ok(Err(why)),
+    };
     let weight = usize::try_from(translated.weight).unwrap_or(usize::MAX);
-    if !spend((weight + pattern.len()).saturating_mul(STEPS_TO_COMPILE)) {
-        return Ok(None);
-    }
-    let (regex, bytes) = compile(pattern, &translated.text)?;
-    let used = CLOCK.fetch_add(1, Relaxed) + 1;
-    let compiled = Arc::new(Compiled { regex, weight, used: used.into() });
-    let bytes = bytes + pattern.len();
-    CACHE.lock().unwrap_or_else(PoisonError::into_inner).insert(pattern, compiled.clone(), bytes);
-    Ok(Some(compiled))
+    spend((weight + pattern.len()).saturating_mul(STEPS_TO_COMPILE))?;
+    Ok(compile(pattern, &translated.text).map(|(regex, bytes)| {
+        let used = CLOCK.fetch_add(1, Relaxed) + 1;
+        let compiled = Arc::new(Compiled { regex, weight, used: used.into() });
+        let bytes = bytes + pattern.len();
+        CACHE.lock().unwrap_or_else(PoisonError::into_inner).insert(pattern, compiled.clone(), bytes);
+        compiled
+    }))
 }
 
 /// The compiled pattern, and the memory that it may take.

@@ -20,6 +20,8 @@ pub(super) struct Translated {
     pub(super) text: String,
     /// About how many steps it compiles to, where a class of Unicode counts as many.
     pub(super) weight: u64,
+    /// The instructions that Go makes of it. Matching takes at most as many steps for each character.
+    pub(super) instructions: u64,
 }
 
 pub(super) fn translate(pattern: &str) -> Result<Translated, String> {
@@ -34,11 +36,11 @@ pub(super) fn translate(pattern: &str) -> Result<Translated, String> {
     let Some(group) = parser.open.pop().filter(|_| parser.open.is_empty()) else {
         return Err(Fault::new("missing closing )", pattern).to_string(pattern));
     };
-    let weight = group.close().weight;
+    let Piece { weight, size: instructions, .. } = group.close();
     if weight > HEAVIEST {
         return Err(too_large(pattern));
     }
-    Ok(Translated { text: parser.out, weight })
+    Ok(Translated { text: parser.out, weight, instructions })
 }
 
 /// The error for a pattern that takes too much memory.

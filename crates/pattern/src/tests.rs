@@ -44,12 +44,46 @@ fn long_patterns_are_read_in_linear_time_and_refused() {
 
 #[test]
 fn a_search_that_looks_at_the_rest_of_a_long_text_for_each_match_is_given_up() {
-    let text = "a".repeat(200_000);
+    let text = "a".repeat(1 << 20);
+    let within = |most: usize| {
+        let mut left = most;
+        move |steps: usize| left.checked_sub(steps).map(|rest| left = rest).ok_or("too much")
+    };
     let pattern = Pattern::new("a*b|aa").unwrap();
-    assert_eq!(pattern.find_all(&text, 2), Some(vec!["aa", "aa"]));
+    assert_eq!(pattern.find_all(&text, 2, &mut within(1 << 28)), Ok(vec!["aa", "aa"]));
+    assert_eq!(pattern.find_all(&text, usize::MAX, &mut within(1 << 24)), Err("too much"));
     let dense = Pattern::new("a").unwrap();
-    assert_eq!(dense.find_all(&text, usize::MAX), None);
-    assert_eq!(dense.find_all(text.get(..90_000).unwrap(), usize::MAX).unwrap().len(), 90_000);
+    assert_eq!(dense.find_all(&text, usize::MAX, &mut within(usize::MAX)).unwrap().len(), 1 << 20);
+}
+
+#[test]
+fn steps_are_asked_for_before_they_are_taken() {
+    let text = "01".repeat(1 << 19);
+    let pattern = Pattern::new("[01]*1[01]{500}x").unwrap();
+    let mut asked = Vec::new();
+    let mut refuse = |steps| {
+        asked.push(steps);
+        if steps > 1 << 28 { Err(()) } else { Ok(()) }
+    };
+    assert_eq!(pattern.matches(&text, &mut refuse), Err(()));
+    assert_eq!(pattern.find(&text, &mut refuse), Err(()));
+    assert_eq!(pattern.find_all(&text, 1, &mut refuse), Err(()));
+    assert_eq!(pattern.matches("0", &mut refuse), Ok(false));
+    // Each text, and then the pattern itself, which is compiled for the short one.
+    assert_eq!(asked.len(), 5, "{asked:?}");
+}
+
+#[test]
+fn a_large_pattern_of_a_client_is_compiled_if_there_are_steps_for_it() {
+    let large = format!("{}z", r"(\pL\pN){7}".repeat(2));
+    let within = |most: usize| {
+        let mut left = most;
+        move |steps: usize| left.checked_sub(steps).map(|rest| left = rest).ok_or(())
+    };
+    assert!(Pattern::checked(&large, &mut within(10_000)).is_err());
+    let mut spend = within(10_000_000);
+    let pattern = Pattern::checked(&large, &mut spend).unwrap().unwrap();
+    assert_eq!(pattern.matches("a", &mut spend), Ok(false));
 }
 
 #[test]
@@ -59,5 +93,4 @@ fn a_pattern_is_compiled_again_after_the_cache_has_dropped_it() {
     CACHE.lock().unwrap().patterns.clear();
     CACHE.lock().unwrap().bytes = 0;
     assert!(pattern.is_match("dropped") && !pattern.clone().is_match("kept"));
-    assert_eq!(pattern.steps("ab"), 2 * pattern.weight);
 }

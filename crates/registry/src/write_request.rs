@@ -3,7 +3,7 @@
 use crate::convert::map;
 use crate::delete_unreadable::OPTION;
 use crate::error::status;
-use crate::{DamagedObjects, DeleteOptions, Target, WriteOptions, object_meta};
+use crate::{DamagedObjects, DeleteOptions, Served, Target, WriteOptions, object_meta};
 use admission::{Attributes, Operation, Pick, Request, Warnings};
 use cache::{Filter, Freshness, Query};
 use kinds::{ResourceType, SubresourceBody};
@@ -70,6 +70,12 @@ impl<'a> WriteRequest<'a> {
         }
     }
 
+    /// What is served of a resource.
+    fn served(&self, resource: &ResourceType) -> Result<&'a Arc<Served>, Status> {
+        let ResourceType { group, version, resource, .. } = resource;
+        self.target.catalog.find(group, version, resource).ok_or_else(Status::unknown_resource)
+    }
+
     /// Whether the body is of the subresource's own kind, such as `Scale`. Such a kind has one version.
     fn has_own_kind(&self) -> bool {
         self.target
@@ -132,9 +138,7 @@ impl Request for WriteRequest<'_> {
         pick: Pick<'a>,
     ) -> BoxFuture<'a, Result<Vec<Value>, Status>> {
         Box::pin(async move {
-            let ResourceType { group, version, resource, .. } = resource;
-            let found = self.target.catalog.find(group, version, resource);
-            let served = found.ok_or_else(Status::unknown_resource)?;
+            let served = self.served(resource)?;
             let Some(stored) = &served.stored else { return Ok(Vec::new()) };
             let entries = match pick {
                 Pick::Name(name) => {
@@ -172,9 +176,7 @@ impl Request for WriteRequest<'_> {
             if self.has_own_kind() {
                 return Ok(object);
             }
-            let ResourceType { group, version, resource, .. } = resource;
-            let found = self.target.catalog.find(group, version, resource);
-            let served = found.ok_or_else(Status::unknown_resource)?;
+            let served = self.served(resource)?;
             served.out_of_working_of(self.target.served, object).await
         })
     }
@@ -189,9 +191,7 @@ impl Request for WriteRequest<'_> {
             if self.has_own_kind() {
                 return Ok(object);
             }
-            let ResourceType { group, version, resource, .. } = resource;
-            let found = self.target.catalog.find(group, version, resource);
-            let served = found.ok_or_else(Status::unknown_resource)?;
+            let served = self.served(resource)?;
             crate::prepare::default(served, &mut object)?;
             let object = self.target.served.import(served, object).await?;
             self.target.served.to_working(object).await

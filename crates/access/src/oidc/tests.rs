@@ -1,4 +1,5 @@
 use super::*;
+use auth::oidc::{ClaimOrExpression, Mapping};
 
 fn options(changes: impl FnOnce(&mut OidcOptions)) -> OidcOptions {
     let mut options = OidcOptions {
@@ -25,8 +26,10 @@ fn prefix_of_users_is_the_issuer_but_for_addresses_of_mail() {
             options.username_claim = claim.map(str::to_owned);
             options.username_prefix = prefix.map(str::to_owned);
         });
-        let username = checked(&options).unwrap().mappings.username;
-        format!("{} {}", username.claim, username.prefix)
+        match checked(&options).unwrap().mappings.username {
+            ClaimOrExpression::Claim(Mapping { claim, prefix }) => format!("{claim} {prefix}"),
+            ClaimOrExpression::Expression(expression) => panic!("{expression:?}"),
+        }
     };
     assert_eq!(prefix(None, None), "sub https://x#");
     assert_eq!(prefix(Some("name"), Some("")), "name https://x#");
@@ -46,8 +49,8 @@ fn flags_make_an_issuer() {
     .unwrap();
     assert_eq!(config.audiences, ["me"]);
     assert_eq!(config.algorithms, [Algorithm::Es256, Algorithm::Rs256]);
-    let groups = config.mappings.groups.unwrap();
-    assert_eq!((groups.claim.as_str(), groups.prefix.as_str()), ("roles", "g:"));
+    let roles = Mapping { claim: "roles".into(), prefix: "g:".into() };
+    assert_eq!(config.mappings.groups, Some(ClaimOrExpression::Claim(roles)));
     assert_eq!(config.mappings.required, [("a".to_owned(), "b".to_owned())]);
     assert_eq!(checked(&options(|_| {})).unwrap().algorithms, [Algorithm::Rs256]);
 }

@@ -3,12 +3,14 @@
 //! Policies that validate and policies that change objects have the same fields for what they match, and are
 //! read with the views of one of them.
 
-use crate::conditions::FailurePolicy;
+use crate::conditions::{Conditions, FailurePolicy};
 use crate::matching::{Criteria, Matched, Matcher, Namespaces, read_labels};
 use crate::plugins::Parts;
 use crate::{Attributes, Lister};
 use auth::Authorizer;
 use cache::Resource;
+use expressions::Stage;
+use expressions::admission::{Scope, Variables};
 use kinds::label_selector;
 use object::label::Selector;
 use object::{Map, Text, Value};
@@ -25,6 +27,29 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 pub(super) trait Evaluator: Send + Sync + 'static {
     /// Compiles the expressions of a spec.
     fn compile(spec: &Map) -> Self;
+}
+
+/// What the expressions of a policy share, whatever it does.
+pub(super) struct Common {
+    /// What expressions may use, the variables included.
+    pub(super) scope: Scope,
+    pub(super) variables: Variables,
+    pub(super) conditions: Conditions,
+}
+
+impl Common {
+    /// Compiles the variables and the match conditions of a spec.
+    pub(super) fn compile(spec: &Map) -> Self {
+        let spec = ValidatingAdmissionPolicySpec::of(spec);
+        let scope = Scope::of_policy(spec.param_kind().is_some());
+        let variables = spec.variables().iter();
+        let variables: Vec<_> = variables
+            .map(|variable| scope.add_variable(variable.name(), variable.expression(), Stage::Stored))
+            .collect();
+        let conditions = Conditions::texts(spec.match_conditions());
+        let conditions = Conditions::compile(conditions.iter().map(|text| &**text), &scope);
+        Self { scope, variables: variables.into(), conditions }
+    }
 }
 
 /// A policy.

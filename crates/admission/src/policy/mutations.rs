@@ -1,15 +1,14 @@
 //! The expressions of a policy that changes objects.
 
-use super::definition::Evaluator;
+use super::definition::{Common, Evaluator};
 use crate::conditions::Conditions;
 use cel::Value as CelValue;
 use expressions::Stage;
-use expressions::admission::{Expression, Scope, Variables};
+use expressions::admission::{Expression, Variables};
 use expressions::patches::PatchType;
 use merge::mutation::Mutation;
 use object::Map;
 use schema::view::View as _;
-use schema::views::admissionregistration::v1::ValidatingAdmissionPolicySpec;
 use schema::views::admissionregistration::v1alpha1::MutatingAdmissionPolicySpec;
 
 /// The expressions of a policy.
@@ -43,14 +42,7 @@ impl Mutator {
 
 impl Evaluator for Mutations {
     fn compile(spec: &Map) -> Self {
-        let common = ValidatingAdmissionPolicySpec::of(spec);
-        let scope = Scope::of_policy(common.param_kind().is_some());
-        let variables = common.variables();
-        let variables: Vec<_> = variables
-            .iter()
-            .map(|variable| scope.add_variable(variable.name(), variable.expression(), Stage::Stored))
-            .collect();
-        let conditions = Conditions::texts(common.match_conditions());
+        let Common { scope, variables, conditions } = Common::compile(spec);
         let spec = MutatingAdmissionPolicySpec::of(spec);
         let mutations = spec.mutations();
         let mutations = mutations.iter().filter_map(|mutation| {
@@ -62,8 +54,8 @@ impl Evaluator for Mutations {
             Some(Mutator { ty, expression: [Some(Expression { text: text.into(), compiled })] })
         });
         Self {
-            conditions: Conditions::compile(conditions.iter().map(|text| &**text), &scope),
-            variables: variables.into(),
+            conditions,
+            variables,
             mutations: mutations.collect(),
             is_reinvoked: spec.reinvocation_policy() == "IfNeeded",
         }

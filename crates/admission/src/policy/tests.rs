@@ -1,4 +1,6 @@
-//! Tests of validating policies.
+//! Tests of policies: here of those that validate.
+
+mod mutating;
 
 use super::ValidatingAdmissionPolicy;
 use crate::testing::{Fixture, Write};

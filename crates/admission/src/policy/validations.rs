@@ -1,14 +1,13 @@
 //! The expressions of a validating policy, and what they say about a write.
 
-use super::definition::Evaluator;
+use super::definition::{Common, Evaluator};
 use crate::Attributes;
 use crate::conditions::{Conditions, FailurePolicy};
 use crate::evaluation::{Checks, Input, OutOfBudget, evaluate};
 use cel::Value as CelValue;
 use cel::kubernetes::{COST_OF_A_CALL, COST_OF_AN_OBJECT, MOST_MESSAGE_BYTES};
-use expressions::Stage;
 use expressions::admission::evaluation::OUT_OF_BUDGET;
-use expressions::admission::{Batch, Expression, Purpose, Scope, Variables};
+use expressions::admission::{Batch, Expression, Purpose, Variables};
 use object::{Map, Value};
 use schema::view::View as _;
 use schema::views::admissionregistration::v1::ValidatingAdmissionPolicySpec;
@@ -58,23 +57,17 @@ pub(super) struct Annotation {
 
 impl Evaluator for Validations {
     fn compile(spec: &Map) -> Self {
+        let Common { scope, variables, conditions } = Common::compile(spec);
         let spec = ValidatingAdmissionPolicySpec::of(spec);
-        let scope = Scope::of_policy(spec.param_kind().is_some());
-        let variables = spec.variables();
-        let variables: Vec<_> = variables
-            .iter()
-            .map(|variable| scope.add_variable(variable.name(), variable.expression(), Stage::Stored))
-            .collect();
         let validations = || spec.validations().iter();
         let compile = |text: &str, purpose| Some(scope.compile_stored(text, purpose));
         let message = |text: Option<&str>| {
             text.filter(|text| !text.is_empty()).and_then(|text| compile(text, Purpose::Message))
         };
         let annotations = || spec.audit_annotations().iter();
-        let conditions = Conditions::texts(spec.match_conditions());
         Self {
-            conditions: Conditions::compile(conditions.iter().map(|text| &**text), &scope),
-            variables: variables.into(),
+            conditions,
+            variables,
             validations: validations().map(|of| compile(of.expression(), Purpose::Condition)).collect(),
             messages: validations().map(|of| message(Some(of.message_expression()))).collect(),
             details: validations()

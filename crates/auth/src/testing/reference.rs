@@ -1,5 +1,5 @@
-//! Cases with the answers of the reference: JSON, one case on a line. A field that a case leaves out is that of
-//! the case before it.
+//! Cases with the answers of the reference: JSON, one case on a line. A field that a case leaves out is that
+//! of the case before it.
 
 use object::{Map, Value};
 use schema::{Limits, Shape, json};

@@ -47,7 +47,7 @@ impl Conditions {
         aggregate(&errors).map_or(Ok(true), Err)
     }
 
-    /// The request as a `kubernetes.SubjectAccessReviewSpec`. Texts and lists are there if they are empty, too.
+    /// The request as a `kubernetes.SubjectAccessReviewSpec`, with the texts and lists that are empty.
     fn request<'r>(&self, user: &'r User, attributes: &'r Attributes) -> Value<'r> {
         let about = match &attributes.target {
             Target::Path(path) => {

@@ -13,8 +13,8 @@ pub(super) struct Requirement<'s> {
     pub(super) values: Vec<&'s str>,
 }
 
-/// The requirements of the field selector. A selector that could not be parsed has none: selectors only narrow
-/// the request.
+/// The requirements of the field selector. A selector that could not be parsed has none: selectors only
+/// narrow the request.
 pub(super) fn of_fields(selectors: &Selectors) -> impl Iterator<Item = Requirement<'_>> {
     selectors.fields.iter().map(|requirement| Requirement {
         key: requirement.field.as_str(),

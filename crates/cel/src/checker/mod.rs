@@ -2,8 +2,8 @@
 //! faults with the same words at the same places. The checker goes on after a fault.
 //!
 //! What is bounded here: the depth of the tree ([`DEEPEST`]), the parts of a type
-//! ([`crate::types::MAX_PARTS`]), and the steps over parts of types by the number of nodes. Past any of them an
-//! expression is refused.
+//! ([`crate::types::MAX_PARTS`]), and the steps over parts of types by the number of nodes. Past any of them
+//! an expression is refused.
 
 mod calls;
 mod faults;
@@ -26,7 +26,7 @@ use substitution::Substitution;
 
 /// How many nodes an expression may be nested deep, macros included. Checker, estimate, planner and evaluator
 /// recurse over the tree, and workers of the server have stacks of 2 MB.
-const DEEPEST: usize = 400;
+const DEEPEST: usize = 600;
 
 /// The steps over parts of types that every expression has.
 const STEPS: usize = 100_000;

@@ -1,5 +1,7 @@
+use super::DEEPEST;
 use super::substitution::Substitution;
-use crate::Type;
+use crate::ast::{Ast, ExprId};
+use crate::{EnvSet, Release, Type};
 
 fn substitution() -> Substitution {
     Substitution::new(100_000)
@@ -63,4 +65,39 @@ fn a_type_with_too_many_parts_spends_all_steps() {
     assert!(!of.is_spent());
     of.measure(&Type::map(ty.clone(), ty));
     assert!(of.is_spent());
+}
+
+/// The depth of a tree by walking it from its root.
+fn walked(ast: &Ast, id: ExprId) -> usize {
+    let mut operands = Vec::new();
+    ast.expr(id).operands(&mut operands);
+    1 + operands.into_iter().map(|operand| walked(ast, operand)).max().unwrap_or(0)
+}
+
+#[test]
+fn depth_is_that_of_the_deepest_path_from_the_root() {
+    let env = EnvSet::base(Release(33), true).with_device_libraries().stored;
+    for text in [
+        "a",
+        "a.b[c ? d : e] + {f: [g, -h]}.i",
+        "a && b && c && d && (e || f || g)",
+        "a.all(b, c.exists_one(d, d == b && has(d.e)))",
+        "a.map(b, c, d).filter(e, e.transformMap(f, g, h))",
+        "a.optMap(b, c.optFlatMap(d, e)).orValue(f)",
+        "cel.bind(a, b, a.transformMapEntry(c, d, {e: f}))",
+        "!!!a || -(-b) == M{f: g.?h[?i]}",
+    ] {
+        let ast = env.parse(text).unwrap();
+        assert_eq!(ast.depth(), walked(&ast, ast.root()), "{text}");
+    }
+}
+
+#[test]
+fn an_expression_that_is_too_deep_is_refused() {
+    let env = EnvSet::base(Release(33), true).stored;
+    let nested = |levels| format!("{}true{}", "[1].all(i, i > 0 && ".repeat(levels), ")".repeat(levels));
+    assert!(env.compile(&nested(100)).is_ok());
+    let issues = env.compile(&nested(240)).unwrap_err();
+    let refused = format!("ERROR: <input>:-1:0: expression is nested deeper than {DEEPEST} levels");
+    assert_eq!(issues.to_string(), refused);
 }

@@ -1,6 +1,6 @@
 //! The types of nodes, from the leaves up.
 //!
-//! The walk recurses over the tree, whose depth the parser bounds.
+//! The walk recurses over the tree, whose depth is bounded before it ([`super::check`]).
 
 use super::Checker;
 use super::messages;

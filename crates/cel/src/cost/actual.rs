@@ -1,5 +1,6 @@
 //! What calls do cost, in the numbers of cel-go and of the API server's libraries.
 
+use super::work::{CHECK, Work};
 use super::{LIST, REGEX_LENGTH, STRING_TRAVERSAL, STRUCT, scaled};
 use crate::Failure;
 use crate::value::{Meter, Value};
@@ -49,78 +50,29 @@ impl Rule {
             "list_sets_equivalent_list" => return Self::Product(2),
             _ => {}
         }
-        match (function, arguments) {
-            ("check", _) => Self::Fixed(350_000),
-            (
-                "serviceAccount"
-                | "path"
-                | "group"
-                | "resource"
-                | "subresource"
-                | "namespace"
-                | "name"
-                | "allowed"
-                | "reason"
-                | "error"
-                | "errored"
-                | "format.named"
-                | "masked"
-                | "prefixLength"
-                | "family"
-                | "isUnspecified"
-                | "isLoopback"
-                | "isLinkLocalMulticast"
-                | "isLinkLocalUnicast"
-                | "isGlobalUnicast"
-                | "sign"
-                | "asInteger"
-                | "isInteger"
-                | "asApproximateFloat"
-                | "isGreaterThan"
-                | "isLessThan"
-                | "compareTo"
-                | "add"
-                | "sub"
-                | "major"
-                | "minor"
-                | "patch"
-                | "getScheme"
-                | "getHostname"
-                | "getHost"
-                | "getPort"
-                | "getEscapedPath"
-                | "getQuery",
-                _,
-            ) => Self::Fixed(1),
-            ("fieldSelector" | "labelSelector", 2..) => Self::Selector,
-            ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", 1..) => Self::Parts,
-            ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", 0) => Self::Fixed(0),
-            ("ip", 1..) if overload == "cidr_ip" => Self::Fixed(1),
-            (
-                "url"
-                | "lowerAscii"
-                | "upperAscii"
-                | "substring"
-                | "trim"
-                | "jsonpatch.escapeKey"
-                | "cidr"
-                | "isIP"
-                | "isCIDR"
-                | "ip"
-                | "quantity"
-                | "isQuantity"
-                | "semver"
-                | "isSemver",
-                1..,
-            ) => Self::First,
-            ("replace" | "split" | "ip.isCanonical", 1..) => Self::FirstTwice,
-            ("join", 1..) => Self::ResultTwice,
-            ("find" | "findAll", 2..) => Self::Pattern,
-            ("containsIP", 2..) => Self::Address(overload == "cidr_contains_ip_string"),
-            ("containsCIDR", 2..) => Self::Network(overload == "cidr_contains_cidr_string"),
-            ("validate", 2..) => Self::Format,
-            ("_==_", _) => Self::Equal,
-            ("_!=_", _) => Self::NotEqual,
+        match (Work::of(function), arguments) {
+            (Some(Work::Check), _) => return Self::Fixed(CHECK),
+            (Some(Work::One), _) => return Self::Fixed(1),
+            (Some(Work::Selector), 2..) => return Self::Selector,
+            (Some(Work::Elements), 1..) => return Self::Parts,
+            (Some(Work::Elements), 0) => return Self::Fixed(0),
+            (Some(Work::Read), 1..) if overload == "cidr_ip" => return Self::Fixed(1),
+            (Some(Work::Read | Work::Copy | Work::Shorten), 1..) => return Self::First,
+            (Some(Work::Replace | Work::Split | Work::Rewrite), 1..) => return Self::FirstTwice,
+            (Some(Work::Join), 1..) => return Self::ResultTwice,
+            (Some(Work::Find), 2..) => return Self::Pattern,
+            (Some(Work::ContainsAddress), 2..) => {
+                return Self::Address(overload == "cidr_contains_ip_string");
+            }
+            (Some(Work::ContainsNetwork), 2..) => {
+                return Self::Network(overload == "cidr_contains_cidr_string");
+            }
+            (Some(Work::Validate), 2..) => return Self::Format,
+            _ => {}
+        }
+        match function {
+            "_==_" => Self::Equal,
+            "_!=_" => Self::NotEqual,
             _ => Self::of_overload(overload),
         }
     }

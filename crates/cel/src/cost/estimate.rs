@@ -7,14 +7,11 @@
 use super::path::{Path, Paths};
 use super::{CostEstimate, LIST, MAP, REGEX_LENGTH, SELECT_OR_IDENT, STRING_TRAVERSAL, STRUCT};
 use super::{SizeEstimate, Sizes};
-use crate::ast::{Comprehension, Expr, ExprId, MapEntry};
+use crate::ast::{ACCUMULATOR, Comprehension, Expr, ExprId, MapEntry, OLD_ACCUMULATOR};
 use crate::checker::Reference;
 use crate::types::OPTIONAL;
 use crate::value::Value;
 use crate::{Checked, Type};
-
-/// The name of the accumulator that cel-go used to have; a loop with another one can be a binding.
-const OLD_ACCUMULATOR: &str = "__result__";
 
 /// What an expression may cost, for values of such sizes.
 pub(crate) fn estimate(checked: &Checked, sizes: &dyn Sizes) -> CostEstimate {
@@ -559,5 +556,5 @@ fn is_scalar(ty: &Type) -> bool {
 }
 
 fn is_accumulator(name: &str) -> bool {
-    name == crate::ast::ACCUMULATOR || name == OLD_ACCUMULATOR
+    name == ACCUMULATOR || name == OLD_ACCUMULATOR
 }

@@ -1,14 +1,11 @@
 //! What calls of the libraries of Kubernetes may cost, without their arguments.
-//!
-//! The reference looks at the name of the function first, whatever the function is called on.
 
 use super::estimate::{Call, CallEstimate, Estimator, Operand, matched};
+use super::work::{CHECK, Work};
 use super::{CostEstimate, LIST, REGEX_LENGTH, STRING_TRAVERSAL, STRUCT, SizeEstimate, converted};
 use crate::Type;
 use crate::value::Value;
 
-/// The cost of a check of an authorizer: an expression can afford two.
-const CHECK: u64 = 350_000;
 /// The requirements of a selector for each of its characters: the shortest one is `k,`.
 const REQUIREMENTS_OF_SELECTOR: f64 = 0.5;
 /// The most characters of a pattern of a named format.
@@ -30,29 +27,28 @@ impl<'a> Estimator<'a> {
         }
         let traversed = |size: SizeEstimate| size.scaled(STRING_TRAVERSAL);
         let twice = |size: SizeEstimate| size.scaled(2.0 * STRING_TRAVERSAL);
-        Some(match (call.function, target, args) {
-            ("check", ..) => CostEstimate::fixed(CHECK).into(),
-            (name, ..) if has_nominal_cost(name) => ONE.into(),
-            ("fieldSelector" | "labelSelector", _, [selector]) => {
-                selector_cost(self.size_at(*selector)).into()
-            }
-            ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", Some(target), _) => {
-                self.traversal_of_elements(target).into()
-            }
-            ("url" | "jsonpatch.escapeKey", _, [text]) => {
+        if let ("_==_", [left, right]) = (call.function, args) {
+            return equality(left, right).map(CallEstimate::from);
+        }
+        Some(match (Work::of(call.function)?, target, args) {
+            (Work::Check, ..) => CostEstimate::fixed(CHECK.into()).into(),
+            (Work::One, ..) => ONE.into(),
+            (Work::Selector, _, [selector]) => selector_cost(self.size_at(*selector)).into(),
+            (Work::Elements, Some(target), _) => self.traversal_of_elements(target).into(),
+            (Work::Copy, _, [text]) => {
                 let size = self.size_at(*text);
                 CallEstimate { cost: traversed(size), size: Some(size) }
             }
-            ("lowerAscii" | "upperAscii" | "substring" | "trim", Some(target), _) => {
+            (Work::Shorten, Some(target), _) => {
                 let size = self.size_at(target);
                 CallEstimate { cost: traversed(size), size: Some(size) }
             }
-            ("replace", Some(target), [from, to, ..]) => {
+            (Work::Replace, Some(target), [from, to, ..]) => {
                 let size = self.size_at(target);
                 let result = replaced(size, self.size_at(*from), self.size_at(*to));
                 CallEstimate { cost: twice(size), size: Some(result) }
             }
-            ("split", Some(target), args) => {
+            (Work::Split, Some(target), args) => {
                 let size = self.size_at(target);
                 let limit = match args.get(1).and_then(|limit| self.constant(limit.id)) {
                     Some(Value::Int(limit)) => *limit as u64,
@@ -60,24 +56,18 @@ impl<'a> Estimator<'a> {
                 };
                 CallEstimate { cost: twice(size), size: Some(SizeEstimate { min: 0, max: limit }) }
             }
-            ("join", Some(target), args) => {
+            (Work::Join, Some(target), args) => {
                 let size = self.joined(target, args.first().copied());
                 CallEstimate { cost: traversed(size), size: Some(size) }
             }
-            ("find" | "findAll", Some(target), [pattern, ..]) => {
+            (Work::Find, Some(target), [pattern, ..]) => {
                 let size = self.size_at(target);
                 let cost = matched(size, self.size_at(*pattern));
                 CallEstimate { cost, size: Some(SizeEstimate { min: 0, max: size.max }) }
             }
-            ("ip", _, [_, ..]) if call.overload == "cidr_ip" => ONE.into(),
-            (
-                "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
-                _,
-                [text, ..],
-            ) => traversed(self.size_at(*text)).into(),
-            ("ip", _, []) => ONE.into(),
-            ("ip.isCanonical", _, [text, ..]) => twice(self.size_at(*text)).into(),
-            ("containsIP", _, [other, ..]) => {
+            (Work::Read, _, [text, ..]) => traversed(self.size_at(*text)).into(),
+            (Work::Rewrite, _, [text, ..]) => twice(self.size_at(*text)).into(),
+            (Work::ContainsAddress, _, [other, ..]) => {
                 let cost = traversed(ADDRESS.plus(ADDRESS));
                 if call.overload == "cidr_contains_ip_string" {
                     cost.plus(traversed(self.size_at(*other))).into()
@@ -85,7 +75,7 @@ impl<'a> Estimator<'a> {
                     cost.into()
                 }
             }
-            ("containsCIDR", _, [other, ..]) => {
+            (Work::ContainsNetwork, _, [other, ..]) => {
                 let cost = traversed(ADDRESS.plus(ADDRESS)).plus(traversed(ADDRESS)).plus(ONE);
                 if call.overload == "cidr_contains_cidr_string" {
                     cost.plus(traversed(self.size_at(*other))).into()
@@ -93,10 +83,9 @@ impl<'a> Estimator<'a> {
                     cost.into()
                 }
             }
-            ("validate", _, [text, ..]) => {
+            (Work::Validate, _, [text, ..]) => {
                 traversed(self.size_at(*text)).scaled(FORMAT_PATTERN * REGEX_LENGTH).into()
             }
-            ("_==_", _, [left, right]) => return equality(left, right).map(CallEstimate::from),
             _ => return None,
         })
     }
@@ -153,58 +142,8 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// Whether a function costs 1, whatever its operands are.
-fn has_nominal_cost(function: &str) -> bool {
-    matches!(
-        function,
-        // Authorizers.
-        "serviceAccount"
-            | "path"
-            | "group"
-            | "resource"
-            | "subresource"
-            | "namespace"
-            | "name"
-            | "allowed"
-            | "reason"
-            | "error"
-            | "errored"
-            // Addresses.
-            | "masked"
-            | "prefixLength"
-            | "family"
-            | "isUnspecified"
-            | "isLoopback"
-            | "isLinkLocalMulticast"
-            | "isLinkLocalUnicast"
-            | "isGlobalUnicast"
-            // Formats.
-            | "format.named"
-            // Quantities and versions.
-            | "sign"
-            | "asInteger"
-            | "isInteger"
-            | "asApproximateFloat"
-            | "isGreaterThan"
-            | "isLessThan"
-            | "compareTo"
-            | "add"
-            | "sub"
-            | "major"
-            | "minor"
-            | "patch"
-            // URLs.
-            | "getScheme"
-            | "getHostname"
-            | "getHost"
-            | "getPort"
-            | "getEscapedPath"
-            | "getQuery"
-    )
-}
-
 /// The cost of parsing a selector, and of the list and the requirements that it becomes.
-pub(crate) fn selector_cost(selector: SizeEstimate) -> CostEstimate {
+fn selector_cost(selector: SizeEstimate) -> CostEstimate {
     let requirements = selector.scaled(REQUIREMENTS_OF_SELECTOR);
     CostEstimate::fixed(LIST)
         .plus(selector.scaled(STRING_TRAVERSAL))

@@ -10,6 +10,7 @@ mod library;
 mod path;
 #[cfg(test)]
 mod tests;
+mod work;
 
 /// The least and the most that something costs. Sums and products stay at the largest number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

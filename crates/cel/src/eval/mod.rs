@@ -9,7 +9,7 @@
 //! turn there.
 //!
 //! Work that costs do not bound (the length of a text at the cost of one, equality of values within values)
-//! is counted apart, by [`crate::value`]'s meter, and ends an evaluation as if it was interrupted.
+//! is counted apart, by [`crate::value::Meter`], and ends an evaluation as if it was interrupted.
 
 mod node;
 mod plan;
@@ -26,6 +26,8 @@ use std::fmt;
 /// An expression that is ready to be evaluated: variables are slots, functions are known, constants are made.
 pub struct Program {
     root: NodeId,
+    /// How many levels deep the expression is.
+    depth: u32,
     locals: u32,
     variables: Box<[(u32, std::sync::Arc<str>)]>,
     nodes: Box<[Node]>,

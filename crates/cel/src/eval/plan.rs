@@ -27,6 +27,7 @@ pub(crate) fn plan(env: &Env, checked: &Checked) -> Result<Program, String> {
     } = planner.tables;
     Ok(Program {
         root,
+        depth: checked.ast.depth() as u32,
         locals: planner.tables.locals,
         variables: variables.into(),
         nodes: nodes.into(),

@@ -17,8 +17,6 @@ pub(super) use messages::PACKAGE;
 pub(super) use operator::convert;
 use std::sync::Arc;
 
-/// The iterations of loops between two questions whether to end.
-const BETWEEN_QUESTIONS: u32 = 100;
 /// The locals that need no memory of their own.
 const INLINE: usize = 9;
 
@@ -41,7 +39,8 @@ struct Evaluation<'a, 'e> {
     /// What it may cost.
     limit: u64,
     meter: Meter<'e>,
-    iterations: u32,
+    /// The rounds of loops so far.
+    rounds: u64,
     lookups: Lookups<'a>,
 }
 
@@ -66,8 +65,8 @@ pub(super) fn evaluate<'a>(
         locals,
         cost: 0,
         limit: budget.limit.saturating_sub(budget.spent),
-        meter: Meter::new(budget.interrupted),
-        iterations: 0,
+        meter: Meter::new(program.depth, budget.interrupted),
+        rounds: 0,
         lookups: Lookups::default(),
     };
     let outcome = evaluation.eval(program.root);
@@ -87,7 +86,8 @@ impl<'a> Evaluation<'a, '_> {
         if self.cost > self.limit { Err(Failure::Halt(Halt::CostLimit)) } else { Ok(()) }
     }
 
-    /// The value of a node.
+    /// The value of a node. The evaluator recurses here: a level takes little of the stack, because what does
+    /// not recurse itself is in functions of its own.
     fn eval(&mut self, node: NodeId) -> Outcome<'a> {
         let Some(node) = self.program.nodes.get(node as usize) else { return Err(no_such_overload()) };
         match *node {
@@ -104,19 +104,29 @@ impl<'a> Evaluation<'a, '_> {
             Node::Matches { pattern, rule, text, constant } => self.matches(pattern, rule, text, constant),
             Node::Member { set, element } => self.member(set, element),
             Node::Call(place) => self.call(place),
-            Node::OrOptional(left, right) => match self.eval(left)? {
-                Value::Optional(None) => self.eval(right),
-                value => Ok(value),
-            },
-            Node::OrValue(left, right) => match self.eval(left)? {
-                Value::Optional(None) => self.eval(right),
-                Value::Optional(Some(value)) => Ok(Value::clone(&value)),
-                value => Ok(value),
-            },
+            Node::OrOptional(left, right) => self.or_optional(left, right),
+            Node::OrValue(left, right) => self.or_value(left, right),
             Node::List(span) => self.list(span),
             Node::Map(span) => self.map(span),
             Node::Struct(place) => self.message(place),
             Node::Fold(place) => self.fold(place),
+        }
+    }
+
+    /// `a.or(b)`.
+    fn or_optional(&mut self, left: NodeId, right: NodeId) -> Outcome<'a> {
+        match self.eval(left)? {
+            Value::Optional(None) => self.eval(right),
+            value => Ok(value),
+        }
+    }
+
+    /// `a.orValue(b)`.
+    fn or_value(&mut self, left: NodeId, right: NodeId) -> Outcome<'a> {
+        match self.eval(left)? {
+            Value::Optional(None) => self.eval(right),
+            Value::Optional(Some(value)) => Ok(Value::clone(&value)),
+            value => Ok(value),
         }
     }
 
@@ -157,6 +167,10 @@ impl<'a> Evaluation<'a, '_> {
     /// `==` and `!=`.
     fn equal(&mut self, left: NodeId, right: NodeId, rule: Rule) -> Outcome<'a> {
         let [left, right] = self.both(left, right)?;
+        self.equality(left, right, rule)
+    }
+
+    fn equality(&mut self, left: Outcome<'a>, right: Outcome<'a>, rule: Rule) -> Outcome<'a> {
         let (Ok(one), Ok(other)) = (&left, &right) else { return self.strict(rule, left, right) };
         let answer = match crate::value::equal(one, other, &mut self.meter) {
             Err(halt @ Failure::Halt(_)) => return Err(halt),

@@ -127,35 +127,57 @@ fn lists_of_loops_are_not_copied_in_every_turn() {
 }
 
 #[test]
-fn deeply_nested_expressions_fit_a_small_stack() {
-    let nested = |open: &str, core: &str, close: &str, count: usize| {
-        format!("{}{core}{}", open.repeat(count), close.repeat(count))
-    };
-    let expressions = [
-        nested("[", "1", "]", 50),
-        nested("(l.all(i, ", "true", "))", 20),
-        nested("(true ? x : ", "x", ")", 30),
-        nested("dyn(1 + 2 * -size(x == x || ", "x", " ? 'a' : 'b'))", 15),
-    ];
-    let tree = numbers(1);
-    std::thread::Builder::new()
-        .stack_size(2 << 20)
-        .spawn(move || {
-            for expression in &expressions {
-                let env = env();
-                let Ok(checked) = env.compile(expression) else { continue };
-                let Ok(program) = env.program(&checked) else { continue };
-                let mut budget = Budget { limit: 1_000_000, spent: 0, interrupted: None };
-                let _ = program.evaluate(&[Value::plain(&tree), Value::plain(&tree)], &mut budget);
-            }
-        })
-        .expect("a thread")
-        .join()
-        .expect("no overflow");
-}
-
-#[test]
 fn programs_are_shared_between_threads() {
     fn is_shared<T: Send + Sync>() {}
     is_shared::<Program>();
+}
+
+#[test]
+fn patterns_that_could_hold_a_thread_end_the_evaluation() {
+    let digits = Tree::from("01".repeat(1 << 19).as_str());
+    for (expression, interrupted) in [
+        ("x.matches('[01]*1[01]{500}y')", true),
+        ("x.matches('[01]*1[01]{' + string(500) + '}y')", true),
+        ("x.find('[01]*1[01]{500}y') == ''", true),
+        ("x.find('[01]*1[01]{' + string(500) + '}y') == ''", true),
+        ("x.findAll('[01]*1[01]{500}y').size() == 0", true),
+        ("x.findAll('[01]*1[01]{' + string(500) + '}y', 1).size() == 0", true),
+        ("x.matches('^[01]+$')", false),
+        ("x.find('[01]{3}') == '010'", false),
+        ("x.findAll('1', 3).size() == 3", false),
+    ] {
+        let program = program(expression);
+        let mut budget = Budget { limit: u64::MAX, spent: 0, interrupted: None };
+        let outcome = program.evaluate(&[Value::plain(&digits), Value::Null], &mut budget);
+        match interrupted {
+            true => assert!(matches!(outcome, Err(Failure::Halt(Halt::Interrupted))), "{expression}"),
+            false => assert!(matches!(outcome, Ok(Value::Bool(true))), "{expression}: {outcome:?}"),
+        }
+    }
+}
+
+#[test]
+fn work_without_a_cost_ends_the_evaluation() {
+    let deep = || {
+        (0..30).fold(Tree::from("a".repeat(4_000_000).as_str()), |tree, _| {
+            Tree::Map(object::Map::from_iter([("a", tree)]))
+        })
+    };
+    let x = [("text", Tree::from("b".repeat(50_000).as_str())), ("deep", deep()), ("same", deep())];
+    let x = Tree::Map(object::Map::from_iter(x));
+    let many = numbers(20_000);
+    for expression in [
+        // Results that are much larger than what they are made of.
+        "l.all(i, 'aaaaaaaaaa'.replace('a', x.text).size() > 0)",
+        "l.all(i, '%s'.format([x.deep]).size() > 0)",
+        // Comparisons of large values.
+        "l.all(i, x.deep == x.same)",
+        "l.all(i, sets.contains([x.deep], [x.same]))",
+        "l.all(i, [x.deep].indexOf(x.same) == 0)",
+    ] {
+        let program = program(expression);
+        let mut budget = Budget { limit: u64::MAX, spent: 0, interrupted: None };
+        let outcome = program.evaluate(&[Value::plain(&x), Value::plain(&many)], &mut budget);
+        assert!(matches!(outcome, Err(Failure::Halt(Halt::Interrupted))), "{expression}: {outcome:?}");
+    }
 }

@@ -1,8 +1,7 @@
 //! What the macros with two variables expand to: `cel.@mapInsert`, which adds entries to a map and does not
 //! replace any. The macros themselves are the parser's; the plan adds the entries in place.
 
-use super::standard::planned;
-use super::support::function;
+use super::support::{function, planned};
 use crate::{Function, Type};
 
 /// The functions of the library.

@@ -5,7 +5,7 @@
 
 use super::support::{function, made, member, opaque, overload, quoted, str, string};
 use crate::value::{Native, Opaque, Value};
-use crate::{Failure, Function, Type};
+use crate::{Failure, Function, Outcome, Type};
 use object::netip;
 use std::any::Any;
 use std::fmt;
@@ -41,36 +41,15 @@ pub(crate) fn functions() -> Vec<Function> {
                 Ok(Value::Bool(read(text)?.to_string() == text))
             })],
         ),
-        function(
-            "isUnspecified",
-            [member("ip_is_unspecified", [ty()], Type::Bool, |args| {
-                Ok(Value::Bool(of(args, 0)?.is_unspecified()))
-            })],
-        ),
-        function(
-            "isLoopback",
-            [member("ip_is_loopback", [ty()], Type::Bool, |args| {
-                Ok(Value::Bool(of(args, 0)?.is_loopback()))
-            })],
-        ),
-        function(
-            "isLinkLocalMulticast",
-            [member("ip_is_link_local_multicast", [ty()], Type::Bool, |args| {
-                Ok(Value::Bool(netip::is_link_local_multicast(of(args, 0)?)))
-            })],
-        ),
-        function(
-            "isLinkLocalUnicast",
-            [member("ip_is_link_local_unicast", [ty()], Type::Bool, |args| {
-                Ok(Value::Bool(netip::is_link_local_unicast(of(args, 0)?)))
-            })],
-        ),
-        function(
-            "isGlobalUnicast",
-            [member("ip_is_global_unicast", [ty()], Type::Bool, |args| {
-                Ok(Value::Bool(netip::is_global_unicast(of(args, 0)?)))
-            })],
-        ),
+        test("isUnspecified", "ip_is_unspecified", |args| holds(args, |ip| ip.is_unspecified())),
+        test("isLoopback", "ip_is_loopback", |args| holds(args, |ip| ip.is_loopback())),
+        test("isLinkLocalMulticast", "ip_is_link_local_multicast", |args| {
+            holds(args, netip::is_link_local_multicast)
+        }),
+        test("isLinkLocalUnicast", "ip_is_link_local_unicast", |args| {
+            holds(args, netip::is_link_local_unicast)
+        }),
+        test("isGlobalUnicast", "ip_is_global_unicast", |args| holds(args, netip::is_global_unicast)),
         function(
             "isIP",
             [overload("is_ip", [Type::String], Type::Bool, |args| {
@@ -82,6 +61,15 @@ pub(crate) fn functions() -> Vec<Function> {
             [overload("ip_to_string", [ty()], Type::String, |args| Ok(string(of(args, 0)?.to_string())))],
         ),
     ]
+}
+
+/// A function that says whether something holds for the address that it is called on.
+fn test(name: &str, id: &'static str, call: for<'a> fn(&[Value<'a>]) -> Outcome<'a>) -> Function {
+    function(name, [member(id, [ty()], Type::Bool, call)])
+}
+
+fn holds<'a>(args: &[Value<'a>], condition: impl Fn(IpAddr) -> bool) -> Outcome<'a> {
+    of(args, 0).map(|ip| Value::Bool(condition(ip)))
 }
 
 /// An address.

@@ -2,14 +2,15 @@
 //!
 //! An element that has no order with another one, such as NaN, is passed over.
 
-use super::support::{function, list, member};
-use crate::value::{List, Value};
+use super::support::{function, list, member, metered};
+use crate::value::{List, Meter, Value, equal};
 use crate::{Failure, Function, Outcome, Type};
 use std::cmp::Ordering;
 
 /// The functions of the library.
 pub(crate) fn functions() -> Vec<Function> {
     let element = || Type::param("A");
+    let sought = |id, call| metered(id, [Type::list(element()), element()], Type::Int, call).on_target();
     let one = |id, ty: Type, result, call| member(id, [Type::list(ty)], result, call);
     vec![
         function(
@@ -64,19 +65,8 @@ pub(crate) fn functions() -> Vec<Function> {
                 one("list_bytes_min_bytes", Type::Bytes, Type::Bytes, min),
             ],
         ),
-        function(
-            "indexOf",
-            [member("list_a_index_of_int", [Type::list(element()), element()], Type::Int, index_of)],
-        ),
-        function(
-            "lastIndexOf",
-            [member(
-                "list_a_last_index_of_int",
-                [Type::list(element()), element()],
-                Type::Int,
-                last_index_of,
-            )],
-        ),
+        function("indexOf", [sought("list_a_index_of_int", index_of)]),
+        function("lastIndexOf", [sought("list_a_last_index_of_int", last_index_of)]),
     ]
 }
 
@@ -154,22 +144,27 @@ fn extreme<'a>(list: &List<'a>, replaced: Ordering, empty: &str) -> Outcome<'a> 
     kept.ok_or_else(|| Failure::error(empty))
 }
 
-fn index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+fn index_of<'a>(args: &[Value<'a>], meter: &mut Meter<'_>) -> Outcome<'a> {
     let list = list(args, 0)?;
-    place(list, args, 0..list.len())
+    place(list, args, 0..list.len(), meter)
 }
 
-fn last_index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+fn last_index_of<'a>(args: &[Value<'a>], meter: &mut Meter<'_>) -> Outcome<'a> {
     let list = list(args, 0)?;
-    place(list, args, (0..list.len()).rev())
+    place(list, args, (0..list.len()).rev(), meter)
 }
 
 /// The first of these places at which the sought value is.
-fn place<'a>(list: &List<'a>, args: &[Value<'a>], places: impl Iterator<Item = usize>) -> Outcome<'a> {
+fn place<'a>(
+    list: &List<'a>,
+    args: &[Value<'a>],
+    places: impl Iterator<Item = usize>,
+    meter: &mut Meter<'_>,
+) -> Outcome<'a> {
     let sought = args.get(1).ok_or_else(super::support::no_such_overload)?;
     for place in places {
         let found = match list.get(place) {
-            Some(Ok(element)) => element.equals(sought),
+            Some(Ok(element)) => equal(&element, sought, meter),
             Some(Err(failure)) => Err(failure),
             None => Ok(false),
         };

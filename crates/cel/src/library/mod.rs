@@ -18,10 +18,3 @@ mod support;
 pub(crate) mod urls;
 
 pub(crate) use support::duration as duration_text;
-
-use crate::{Function, Settings};
-
-/// The functions of the standard library and the operators.
-pub(crate) fn standard(settings: &Settings) -> Vec<Function> {
-    standard::functions(settings)
-}

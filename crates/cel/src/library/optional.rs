@@ -1,11 +1,9 @@
 //! Optional values.
 
-use super::standard::{function, member, planned};
-use crate::env::{Function, Overload, Run};
+use super::support::{function, member, no_such_overload, overload, planned, some};
 use crate::mutation::JSON_PATCH;
 use crate::value::{Map, Value};
-use crate::{Failure, Outcome, Type};
-use std::sync::Arc;
+use crate::{Failure, Function, Outcome, Type};
 
 /// The functions of optional values.
 pub(crate) fn functions() -> Vec<Function> {
@@ -14,21 +12,17 @@ pub(crate) fn functions() -> Vec<Function> {
     let optional = || Type::optional(value());
     let list = || Type::list(value());
     let map = || Type::map(key(), value());
-    let call = |overload: Overload, run| Overload { run: Run::Call(run), ..overload };
     vec![
-        function("optional.of", [call(planned("optional_of", [value()], optional()), of)]),
+        function("optional.of", [overload("optional_of", [value()], optional(), of)]),
         function(
             "optional.ofNonZeroValue",
-            [call(planned("optional_ofNonZeroValue", [value()], optional()), of_non_zero)],
+            [overload("optional_ofNonZeroValue", [value()], optional(), of_non_zero)],
         ),
-        function(
-            "optional.none",
-            [call(planned("optional_none", [], optional()), |_| Ok(Value::Optional(None)))],
-        ),
-        function("value", [member(call(planned("optional_value", [optional()], value()), content))]),
-        function("hasValue", [member(call(planned("optional_hasValue", [optional()], Type::Bool), has))]),
-        function("or", [member(planned("optional_or_optional", [optional(), optional()], optional()))]),
-        function("orValue", [member(planned("optional_orValue_value", [optional(), value()], value()))]),
+        function("optional.none", [overload("optional_none", [], optional(), |_| Ok(Value::Optional(None)))]),
+        function("value", [member("optional_value", [optional()], value(), content)]),
+        function("hasValue", [member("optional_hasValue", [optional()], Type::Bool, has)]),
+        function("or", [planned("optional_or_optional", [optional(), optional()], optional()).on_target()]),
+        function("orValue", [planned("optional_orValue_value", [optional(), value()], value()).on_target()]),
         function("_?._", [planned("select_optional_field", [Type::Dyn, Type::String], optional())]),
         function(
             "_[?_]",
@@ -50,21 +44,11 @@ pub(crate) fn functions() -> Vec<Function> {
                 planned("optional_map_index_value", [Type::optional(map()), key()], optional()),
             ],
         ),
-        function("last", [member(call(planned("list_last", [list()], optional()), last))]),
-        function("first", [member(call(planned("list_first", [list()], optional()), first))]),
-        function(
-            "optional.unwrap",
-            [call(planned("optional_unwrap", [Type::list(optional())], list()), unwrap)],
-        ),
-        function(
-            "unwrapOpt",
-            [member(call(planned("optional_unwrapOpt", [Type::list(optional())], list()), unwrap))],
-        ),
+        function("last", [member("list_last", [list()], optional(), last)]),
+        function("first", [member("list_first", [list()], optional(), first)]),
+        function("optional.unwrap", [overload("optional_unwrap", [Type::list(optional())], list(), unwrap)]),
+        function("unwrapOpt", [member("optional_unwrapOpt", [Type::list(optional())], list(), unwrap)]),
     ]
-}
-
-fn some<'a>(value: Value<'a>) -> Value<'a> {
-    Value::Optional(Some(Arc::new(value)))
 }
 
 fn of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -115,7 +99,7 @@ fn last<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 fn at<'a>(args: &[Value<'a>], place: fn(usize) -> usize) -> Outcome<'a> {
-    let [Value::List(list)] = args else { return Err(Failure::error("no such overload")) };
+    let [Value::List(list)] = args else { return Err(no_such_overload()) };
     match list.get(place(list.len())) {
         Some(element) => element.map(some),
         None => Ok(Value::Optional(None)),
@@ -123,7 +107,7 @@ fn at<'a>(args: &[Value<'a>], place: fn(usize) -> usize) -> Outcome<'a> {
 }
 
 fn unwrap<'a>(args: &[Value<'a>]) -> Outcome<'a> {
-    let [Value::List(list)] = args else { return Err(Failure::error("no such overload")) };
+    let [Value::List(list)] = args else { return Err(no_such_overload()) };
     let mut elements = Vec::new();
     for element in list.iter() {
         match element? {

@@ -4,11 +4,11 @@
 mod conversions;
 mod times;
 
-use crate::env::{Function, Overload, Run};
-use crate::{Settings, Type};
+use super::support::{function, planned};
+use crate::{Function, Type};
 
 /// The functions of the standard library and the operators.
-pub(crate) fn functions(_settings: &Settings) -> Vec<Function> {
+pub(crate) fn functions() -> Vec<Function> {
     let mut functions = logic();
     functions.extend(arithmetic());
     functions.extend(["less", "less_equals", "greater", "greater_equals"].map(comparison));
@@ -17,21 +17,6 @@ pub(crate) fn functions(_settings: &Settings) -> Vec<Function> {
     functions.extend(texts());
     functions.extend(times::functions());
     functions
-}
-
-/// A function with such overloads.
-pub(super) fn function(name: &str, overloads: impl IntoIterator<Item = Overload>) -> Function {
-    Function { name: name.into(), overloads: overloads.into_iter().collect() }
-}
-
-/// An overload that the plan evaluates itself.
-pub(super) fn planned(id: &'static str, params: impl Into<Vec<Type>>, result: Type) -> Overload {
-    Overload { id, member: false, params: params.into(), result, run: Run::Planned }
-}
-
-/// The overload, called on its first argument.
-pub(super) fn member(overload: Overload) -> Overload {
-    Overload { member: true, ..overload }
 }
 
 fn a() -> Type {
@@ -155,7 +140,7 @@ fn comparison(name: &str) -> Function {
 fn collections() -> Vec<Function> {
     use Type::{Bool, Bytes, Int, String};
     let size =
-        |global, inst, ty: Type| [planned(global, [ty.clone()], Int), member(planned(inst, [ty], Int))];
+        |global, inst, ty: Type| [planned(global, [ty.clone()], Int), planned(inst, [ty], Int).on_target()];
     let sizes = [
         size("size_bytes", "bytes_size", Bytes),
         size("size_list", "list_size", list()),
@@ -176,7 +161,7 @@ fn collections() -> Vec<Function> {
 
 fn texts() -> Vec<Function> {
     use Type::{Bool, String};
-    let on_text = |id| member(planned(id, [String, String], Bool));
+    let on_text = |id| planned(id, [String, String], Bool).on_target();
     vec![
         function("contains", [on_text("contains_string")]),
         function("endsWith", [on_text("ends_with_string")]),

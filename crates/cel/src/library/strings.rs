@@ -15,7 +15,9 @@ mod tests;
 
 pub(crate) use format::{Clause, ClauseFault, Piece, clauses};
 
-use super::support::{self, MOST_BYTES, function, int, list, member, overload, part, str, string, text};
+use super::support::{
+    self, MOST_BYTES, function, int, list, member, metered, overload, part, str, string, text,
+};
 use crate::value::{Str, Value};
 use crate::{Failure, Function, Halt, Outcome, Type};
 
@@ -74,7 +76,8 @@ pub(crate) fn functions(release: u32) -> Vec<Function> {
     ];
     if release >= 1 {
         let params = vec![Type::String, Type::list(Type::Dyn)];
-        functions.push(function("format", [member("string_format", params, Type::String, format::format)]));
+        let format = metered("string_format", params, Type::String, format::format).on_target();
+        functions.push(function("format", [format]));
         functions.push(function("strings.quote", [overload("strings_quote", [s], Type::String, quote)]));
     }
     functions

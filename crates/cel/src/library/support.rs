@@ -1,7 +1,7 @@
 //! What the libraries have in common: their arguments, their results, and the texts of values in faults.
 
-use crate::value::{Bytes, Entries, List, Map, Opaque, Str, Value};
-use crate::{Failure, Outcome, Overload, Run, Type};
+use crate::value::{Bytes, Entries, List, Map, Meter, Opaque, Str, Value};
+use crate::{Failure, Function, Outcome, Overload, Run, Type};
 use object::float;
 use object::quote::Quoted;
 use std::ops::Range;
@@ -116,12 +116,27 @@ pub(crate) fn member(
     result: Type,
     call: for<'a> fn(&[Value<'a>]) -> Outcome<'a>,
 ) -> Overload {
-    Overload { member: true, ..overload(id, params, result, call) }
+    overload(id, params, result, call).on_target()
 }
 
-/// A function of a library.
-pub(crate) fn function(name: &str, overloads: impl Into<Vec<Overload>>) -> crate::Function {
-    crate::Function { name: name.into(), overloads: overloads.into() }
+/// A signature of a function that counts its own work.
+pub(crate) fn metered(
+    id: &'static str,
+    params: impl Into<Vec<Type>>,
+    result: Type,
+    call: for<'a> fn(&[Value<'a>], &mut Meter<'_>) -> Outcome<'a>,
+) -> Overload {
+    Overload { id, member: false, params: params.into(), result, run: Run::Metered(call) }
+}
+
+/// A signature of a function that the plan evaluates itself.
+pub(crate) fn planned(id: &'static str, params: impl Into<Vec<Type>>, result: Type) -> Overload {
+    Overload { id, member: false, params: params.into(), result, run: Run::Planned }
+}
+
+/// A function with such signatures.
+pub(crate) fn function(name: &str, overloads: impl IntoIterator<Item = Overload>) -> Function {
+    Function { name: name.into(), overloads: overloads.into_iter().collect() }
 }
 
 /// A length of time as expressions write it: seconds, with a fraction, and `s`.

@@ -7,14 +7,15 @@ use super::type_names;
 use super::types::is_object;
 use crate::Value;
 use crate::library::duration_text;
-use crate::value::{List, Map, Struct, base64};
+use crate::value::{Entries, List, Map, Struct, base64};
 use object::quote::Quoted;
 use object::{Key, Text};
 
 /// The largest whole number that JSON has exactly.
 const EXACT: u64 = (1 << 53) - 1;
 
-/// Converts the value of one expression, or its parts one after the other. What they take together is bounded.
+/// Converts the value of one expression, or its parts one after the other. What they take together is
+/// bounded.
 #[derive(Debug)]
 pub struct Converter {
     room: Room,
@@ -112,20 +113,19 @@ struct Conversion<'r> {
     purpose: Purpose,
 }
 
+/// What recurses is in small functions, and what does not in functions of its own, so that a level takes
+/// little of the stack.
 impl Conversion<'_> {
     /// An object: the reference's `ConvertToNative`.
     fn object(&mut self, made: &Struct<'_>, depth: usize) -> Converted {
-        if depth > DEEPEST {
-            return Err(Fault::TooLarge);
-        }
+        self.enter(depth)?;
         let mut entries = Vec::with_capacity(made.fields.len());
         for (name, value) in &made.fields {
-            self.room.take(1 + name.len())?;
-            let value = self.field(value, depth).map_err(|fault| match fault {
-                Fault::Key(why) => Fault::Key(format!("fail to convert field {}: {why}", Quoted(name))),
-                fault => fault,
-            })?;
-            entries.push((Key::from(&**name), value));
+            self.room.take(name.len())?;
+            match self.field(value, depth) {
+                Ok(value) => entries.push((Key::from(&**name), value)),
+                Err(fault) => return Err(of_field(name, fault)),
+            }
         }
         Ok(map(entries))
     }
@@ -135,30 +135,60 @@ impl Conversion<'_> {
         match value {
             Value::Optional(Some(value)) if depth < DEEPEST => self.field(value, depth + 1),
             Value::List(List::Elements(elements)) => self.elements(elements, depth),
-            Value::Map(Map::Entries(made)) => {
-                let mut entries = Vec::with_capacity(made.len());
-                for (key, value) in made.as_slice() {
-                    let key = text_of(key).ok_or_else(|| Fault::Key(not_a_text(key)))?;
-                    self.room.take(1 + key.len())?;
-                    entries.push((Key::from(key), self.native(value, depth)?));
-                }
-                Ok(map(entries))
-            }
+            Value::Map(Map::Entries(entries)) => self.entries(entries, depth),
             value => self.native(value, depth),
         }
     }
 
     fn elements(&mut self, elements: &[Value<'_>], depth: usize) -> Converted {
-        let items = elements.iter().map(|element| self.native(element, depth));
-        Ok(items.collect::<Result<Vec<_>, _>>()?.into())
+        let mut items = Vec::with_capacity(elements.len());
+        for element in elements {
+            items.push(self.native(element, depth)?);
+        }
+        Ok(items.into())
+    }
+
+    fn entries(&mut self, made: &Entries<'_>, depth: usize) -> Converted {
+        let mut entries = Vec::with_capacity(made.len());
+        for (key, value) in made.as_slice() {
+            let key = self.key(key)?;
+            entries.push((key, self.native(value, depth)?));
+        }
+        Ok(map(entries))
+    }
+
+    fn key(&mut self, key: &Value<'_>) -> Result<Key, Fault> {
+        let text = text_of(key).ok_or_else(|| Fault::Key(not_a_text(key)))?;
+        self.room.take(text.len())?;
+        Ok(Key::from(text))
     }
 
     /// What a value is made of in Go: the reference's `Value()`.
     fn native(&mut self, value: &Value<'_>, depth: usize) -> Converted {
-        self.room.take(1)?;
-        if depth > DEEPEST {
-            return Err(Fault::TooLarge);
+        self.enter(depth)?;
+        match value {
+            Value::Struct(made) if is_object(&made.name) => match self.object(made, depth + 1) {
+                Err(Fault::Key(why)) => self.failed(why),
+                converted => converted,
+            },
+            Value::Optional(Some(value)) => self.native(value, depth + 1),
+            Value::List(list @ (List::Concat(_) | List::Merged(_))) => {
+                let elements = elements_of(list)?;
+                self.elements(&elements, depth + 1)
+            }
+            value => self.native_leaf(value),
         }
+    }
+
+    /// What an object is whose map has a key that is no text: an error in the place of its value.
+    fn failed(&self, why: String) -> Converted {
+        match self.purpose {
+            Purpose::Configuration => Ok(failed(why).into()),
+            Purpose::Patch { .. } => Err(invalid_type("*types.Err")),
+        }
+    }
+
+    fn native_leaf(&mut self, value: &Value<'_>) -> Converted {
         Ok(match (value, self.purpose) {
             (Value::Bool(flag), _) => (*flag).into(),
             (Value::Int(number), Purpose::Configuration) => (*number).into(),
@@ -171,26 +201,10 @@ impl Conversion<'_> {
             (Value::Bytes(bytes), Purpose::Patch { .. }) => self.text(base64(bytes.as_slice()))?,
             (Value::String(text), _) => self.text(text.as_str())?,
             (Value::Type(ty), _) => self.text(ty.name())?,
-            (Value::List(List::Tree(items, _)), _) => {
-                let copies = items.iter().map(|item| self.tree(item));
-                copies.collect::<Result<Vec<_>, _>>()?.into()
-            }
-            (Value::List(list @ (List::Concat(_) | List::Merged(_))), _) => {
-                let elements: Result<Vec<_>, _> = list.iter().collect();
-                let elements = elements.map_err(|why| Fault::NoJson(why.to_string()))?;
-                self.elements(&elements, depth + 1)?
-            }
-            (Value::Map(Map::Tree(tree, _)), _) => self.tree_map(tree)?,
+            (Value::List(List::Tree(items, _)), _) => self.trees(items, Self::tree)?,
+            (Value::Map(Map::Tree(tree, _)), _) => self.tree_map(tree, Self::tree)?,
             (Value::Preserved(tree), _) => self.tree(tree)?,
-            (Value::Struct(made), purpose) if is_object(&made.name) => {
-                match (self.object(made, depth + 1), purpose) {
-                    (Err(Fault::Key(why)), Purpose::Configuration) => failed(why).into(),
-                    (Err(Fault::Key(_)), _) => return Err(invalid_type("*types.Err")),
-                    (converted, _) => converted?,
-                }
-            }
             (Value::Optional(None), _) => object::Value::Null,
-            (Value::Optional(Some(value)), _) => self.native(value, depth + 1)?,
             (value, Purpose::Configuration) => super::foreign::of(value).into(),
             (value, Purpose::Patch { .. }) => return Err(invalid_type(value.native_name())),
         })
@@ -198,10 +212,41 @@ impl Conversion<'_> {
 
     /// A value as JSON: the reference's conversion to `structpb.Value`.
     fn json(&mut self, value: &Value<'_>, depth: usize) -> Converted {
-        self.room.take(1)?;
-        if depth > DEEPEST {
-            return Err(Fault::TooLarge);
+        self.enter(depth)?;
+        match value {
+            Value::Struct(made) if is_object(&made.name) => self.object(made, depth),
+            Value::Optional(Some(value)) => self.json(value, depth + 1),
+            Value::List(list) if !matches!(list, List::Tree(..)) => self.json_elements(list, depth),
+            Value::Map(Map::Entries(entries)) => self.json_entries(entries, depth),
+            value => self.json_leaf(value),
         }
+    }
+
+    fn json_elements(&mut self, list: &List<'_>, depth: usize) -> Converted {
+        let elements = elements_of(list)?;
+        let mut items = Vec::with_capacity(elements.len());
+        for element in &elements {
+            items.push(self.json(element, depth + 1)?);
+        }
+        Ok(items.into())
+    }
+
+    fn json_entries(&mut self, made: &Entries<'_>, depth: usize) -> Converted {
+        let mut entries = Vec::with_capacity(made.len());
+        for (key, value) in made.as_slice() {
+            let key = self.json_key(key)?;
+            entries.push((key, self.json(value, depth + 1)?));
+        }
+        Ok(map(entries))
+    }
+
+    fn json_key(&mut self, key: &Value<'_>) -> Result<Key, Fault> {
+        let text = key_text(key).map_err(Fault::NoJson)?;
+        self.room.take(text.len())?;
+        Ok(Key::from(text.as_str()))
+    }
+
+    fn json_leaf(&mut self, value: &Value<'_>) -> Converted {
         Ok(match value {
             Value::Null => object::Value::Null,
             Value::Int(number) => self.whole(*number)?,
@@ -211,39 +256,20 @@ impl Conversion<'_> {
             },
             Value::Duration(nanos) => self.text(duration_text(*nanos))?,
             Value::Timestamp(time) => self.text(time.to_string())?,
-            Value::List(List::Tree(items, _)) => {
-                let copies = items.iter().map(|item| self.json_tree(item));
-                copies.collect::<Result<Vec<_>, _>>()?.into()
-            }
-            Value::List(list) => {
-                let mut items = Vec::with_capacity(list.len().min(MOST_BYTES));
-                for element in list.iter() {
-                    let element = element.map_err(|why| Fault::NoJson(why.to_string()))?;
-                    items.push(self.json(&element, depth + 1)?);
-                }
-                items.into()
-            }
-            Value::Map(Map::Tree(tree, _)) => {
-                let entries = tree.iter().map(|(key, value)| Ok((key.clone(), self.json_tree(value)?)));
-                map(entries.collect::<Result<Vec<_>, Fault>>()?)
-            }
-            Value::Map(Map::Entries(made)) => {
-                let mut entries = Vec::with_capacity(made.len());
-                for (key, value) in made.as_slice() {
-                    let key = key_text(key).map_err(Fault::NoJson)?;
-                    self.room.take(1 + key.len())?;
-                    entries.push((Key::from(key.as_str()), self.json(value, depth + 1)?));
-                }
-                map(entries)
-            }
-            Value::Struct(made) if is_object(&made.name) => self.object(made, depth)?,
-            Value::Optional(Some(value)) => self.json(value, depth + 1)?,
+            Value::List(List::Tree(items, _)) => self.trees(items, Self::json_tree)?,
+            Value::Map(Map::Tree(tree, _)) => self.tree_map(tree, Self::json_tree)?,
             Value::Bool(_) | Value::Double(_) | Value::String(_) | Value::Bytes(_) => {
-                self.native(value, depth)?
+                self.native_leaf(value)?
             }
             Value::Preserved(tree) => self.json_tree(tree)?,
             other => return Err(Fault::NoJson(no_json(other))),
         })
+    }
+
+    /// Takes room for a value.
+    fn enter(&mut self, depth: usize) -> Result<(), Fault> {
+        self.room.take(1)?;
+        if depth > DEEPEST { Err(Fault::TooLarge) } else { Ok(()) }
     }
 
     /// A copy of a tree, with numbers as Go's JSON has them if it is for a patch.
@@ -256,8 +282,20 @@ impl Conversion<'_> {
         })
     }
 
-    fn tree_map(&mut self, tree: &object::Map) -> Converted {
-        let entries = tree.iter().map(|(key, value)| Ok((key.clone(), self.tree(value)?)));
+    fn trees(
+        &mut self,
+        trees: &[object::Value],
+        each: fn(&mut Self, &object::Value) -> Converted,
+    ) -> Converted {
+        Ok(trees.iter().map(|tree| each(self, tree)).collect::<Result<Vec<_>, _>>()?.into())
+    }
+
+    fn tree_map(
+        &mut self,
+        tree: &object::Map,
+        each: fn(&mut Self, &object::Value) -> Converted,
+    ) -> Converted {
+        let entries = tree.iter().map(|(key, value)| Ok((key.clone(), each(self, value)?)));
         Ok(map(entries.collect::<Result<Vec<_>, Fault>>()?))
     }
 
@@ -287,6 +325,18 @@ impl Conversion<'_> {
             crate::value::double(number)
         )))
     }
+}
+
+/// A fault of a field, with the name of the field if it is one of conversion.
+fn of_field(name: &str, fault: Fault) -> Fault {
+    match fault {
+        Fault::Key(why) => Fault::Key(format!("fail to convert field {}: {why}", Quoted(name))),
+        fault => fault,
+    }
+}
+
+fn elements_of<'a>(list: &List<'a>) -> Result<Vec<Value<'a>>, Fault> {
+    list.iter().collect::<Result<Vec<_>, _>>().map_err(|why| Fault::NoJson(why.to_string()))
 }
 
 fn invalid_type(name: &str) -> Fault {

@@ -6,8 +6,8 @@ use object::Value;
 /// The most bytes of the JSON of a value: what a request may have. Every value counts as one at least.
 pub(super) const MOST_BYTES: usize = 3 << 20;
 
-/// How deep values may be nested.
-pub(super) const DEEPEST: usize = 1_000;
+/// How deep values may be nested: as deep as in a request.
+pub(super) const DEEPEST: usize = 512;
 
 /// The value has no room.
 #[derive(Debug)]

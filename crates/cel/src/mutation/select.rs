@@ -1,7 +1,7 @@
 //! The fields of the types of mutations, where expressions select them: `Object{a: 1}.a`.
 //!
-//! The reference turns an object into plain JSON for every field that is selected where the type is known, and
-//! has no fields of it elsewhere (`dyn(Object{a: 1}).a`, `Object{a: 1}.?a`).
+//! The reference turns an object into plain JSON for every field that is selected where the type is known,
+//! and has no fields of it elsewhere (`dyn(Object{a: 1}).a`, `Object{a: 1}.?a`).
 
 use super::native::text_of;
 use super::refusal::not_a_text;

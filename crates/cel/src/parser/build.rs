@@ -91,13 +91,14 @@ impl Builder {
     }
 
     /// A copy of a node and of everything below it. Entries of maps are copied to an offset of their own.
-    pub(super) fn copy(&mut self, root: ExprId, entries: u32) -> Result<ExprId, TooLarge> {
+    pub(super) fn copy(&mut self, root: ExprId, offset_of_entries: u32) -> Result<ExprId, TooLarge> {
         let mut below = vec![root];
         let mut next = 0;
         while let Some(id) = below.get(next).copied() {
             next += 1;
             if let Some(node) = self.node(id) {
-                operands(&node.expr, &mut |operand| below.push(operand));
+                node.expr.operands(&mut below);
+                below.extend(entries(&node.expr));
             }
             if self.repeated + below.len() > REPEATED {
                 return Err(TooLarge);
@@ -118,14 +119,10 @@ impl Builder {
             self.nodes.push(node);
         }
         for place in 0..below.len() {
-            let ids: Vec<ExprId> = match self.node(ExprId(first + place as u32)).map(|node| &node.expr) {
-                Some(Expr::Map(map)) => map.iter().map(|entry| entry.id).collect(),
-                Some(Expr::Struct { fields, .. }) => fields.iter().map(|field| field.id).collect(),
-                _ => continue,
-            };
-            for id in ids {
+            let copied = self.node(ExprId(first + place as u32));
+            for id in copied.map(|node| entries(&node.expr)).unwrap_or_default() {
                 if let Some(node) = self.nodes.get_mut(id.0 as usize) {
-                    node.offset = entries;
+                    node.offset = offset_of_entries;
                 }
             }
         }
@@ -133,13 +130,16 @@ impl Builder {
     }
 }
 
-/// The nodes that a node refers to.
-fn operands(expr: &Expr, take: &mut dyn FnMut(ExprId)) {
-    let mut copy = expr.clone();
-    operands_mut(&mut copy, &mut |id| take(*id));
+/// The nodes that stand for the entries of a map or for the fields of a message.
+fn entries(expr: &Expr) -> Vec<ExprId> {
+    match expr {
+        Expr::Map(map) => map.iter().map(|entry| entry.id).collect(),
+        Expr::Struct { fields, .. } => fields.iter().map(|field| field.id).collect(),
+        _ => Vec::new(),
+    }
 }
 
-/// The nodes that a node refers to, to be changed.
+/// The nodes that a node refers to, with those of its entries, to be changed.
 fn operands_mut(expr: &mut Expr, take: &mut dyn FnMut(&mut ExprId)) {
     match expr {
         Expr::Literal(_) | Expr::Ident(_) => {}

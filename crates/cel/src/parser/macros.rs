@@ -2,7 +2,7 @@
 
 use super::build::{Builder, TooLarge};
 use super::names::Name;
-use crate::ast::{ACCUMULATOR, Comprehension, Expr, ExprId};
+use crate::ast::{ACCUMULATOR, Comprehension, Expr, ExprId, OLD_ACCUMULATOR};
 use crate::{MacroSet, Value};
 use std::sync::Arc;
 
@@ -26,9 +26,6 @@ pub(super) struct Fault {
     /// What is wrong.
     pub(super) message: String,
 }
-
-/// The accumulator as texts could write it before it had a name that they cannot.
-const OLD_ACCUMULATOR: &str = "__result__";
 
 /// Which macro a call is of.
 #[derive(Clone, Copy)]

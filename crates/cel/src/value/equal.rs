@@ -13,17 +13,30 @@ use std::collections::HashMap;
 
 type Answer = Result<bool, Failure>;
 
-impl<'a> Value<'a> {
-    /// Whether two values are equal. A list or map of a schema cannot be compared with what is none: that is
-    /// an error.
-    pub fn equals(&self, other: &Value<'a>) -> Result<bool, Failure> {
-        equal(self, other, &mut Meter::new(None))
+/// Whether two values are equal. A list or map of a schema cannot be compared with what is none: that is an
+/// error.
+///
+/// What has parts is compared part by part; a level takes little of the stack, because what does not recurse
+/// is in functions of its own.
+pub(crate) fn equal<'a>(one: &Value<'a>, other: &Value<'a>, meter: &mut Meter<'_>) -> Answer {
+    meter.spend(1)?;
+    match (one, other) {
+        (Value::List(one), Value::List(other)) => meter.enter(|meter| lists(one, other, meter)),
+        (Value::Map(one), Value::Map(other)) => meter.enter(|meter| maps(one, other, meter)),
+        (Value::Struct(one), Value::Struct(other)) if is_object(&one.name) => {
+            meter.enter(|meter| same::structs(one, other, meter))
+        }
+        (Value::Struct(one), Value::Struct(other)) => meter.enter(|meter| structs(one, other, meter)),
+        (Value::Optional(Some(one)), Value::Optional(Some(other))) => {
+            meter.enter(|meter| equal(one, other, meter))
+        }
+        (Value::Preserved(tree), other) => preserved(tree, other, meter),
+        (one, other) => leaves(one, other, meter),
     }
 }
 
-/// Whether two values are equal.
-pub(crate) fn equal<'a>(one: &Value<'a>, other: &Value<'a>, meter: &mut Meter<'_>) -> Answer {
-    meter.spend(1)?;
+/// Whether two values are equal of which one has no parts.
+fn leaves<'a>(one: &Value<'a>, other: &Value<'a>, meter: &mut Meter<'_>) -> Answer {
     Ok(match (one, other) {
         (Value::Null, other) | (other, Value::Null) => matches!(other, Value::Null),
         (Value::Bool(one), Value::Bool(other)) => one == other,
@@ -48,27 +61,14 @@ pub(crate) fn equal<'a>(one: &Value<'a>, other: &Value<'a>, meter: &mut Meter<'_
         (Value::Duration(one), Value::Duration(other)) => one == other,
         (Value::Timestamp(one), Value::Timestamp(other)) => one == other,
         (Value::Type(one), Value::Type(other)) => one.name() == other.name(),
-        (Value::Optional(one), Value::Optional(other)) => match (one, other) {
-            (None, None) => true,
-            (Some(one), Some(other)) => return meter.enter(|meter| equal(one, other, meter)),
-            _ => false,
-        },
+        (Value::Optional(one), Value::Optional(other)) => one.is_none() && other.is_none(),
         (Value::Opaque(one), Value::Opaque(other)) => one.equals(&**other).ok_or_else(no_such_overload)?,
         // What is no value of a library is not equal to one; the other way round it is an error.
         (Value::Opaque(_), _) => return Err(no_such_overload()),
-        (Value::Struct(one), Value::Struct(other)) if is_object(&one.name) => {
-            return meter.enter(|meter| same::structs(one, other, meter));
-        }
-        (Value::Struct(one), Value::Struct(other)) => {
-            return meter.enter(|meter| structs(one, other, meter));
-        }
         (Value::Fields(one), other) => match other {
             Value::Fields(other) => std::ptr::eq(data(*one), data(*other)),
             _ => return Err(no_such_overload()),
         },
-        (Value::Preserved(one), other) => preserved(one, other, meter)?,
-        (Value::List(one), Value::List(other)) => return meter.enter(|meter| lists(one, other, meter)),
-        (Value::Map(one), Value::Map(other)) => return meter.enter(|meter| maps(one, other, meter)),
         (Value::List(list), _) if list.shape().is_some() => return Err(no_such_overload()),
         (Value::Map(Map::Tree(_, Some(_))), _) => return Err(no_such_overload()),
         _ => false,
@@ -104,15 +104,9 @@ fn lists<'a>(one: &List<'a>, other: &List<'a>, meter: &mut Meter<'_>) -> Answer 
     }
     let strict = one.shape().is_some();
     let mut error = None;
-    for (one_element, other_element) in one.iter().zip(other.iter()) {
+    for place in 0..one.len() {
         meter.spend(32)?;
-        let answer = match (one_element, other_element) {
-            (Ok(one), Ok(other)) => equal(&one, &other, meter),
-            // An element that is an error is not equal to one that is none.
-            (Ok(_), Err(Failure::Error(_))) => Ok(false),
-            (Err(failure), _) | (_, Err(failure)) => Err(failure),
-        };
-        match answer {
+        match elements(one, other, place, meter) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(Failure::Halt(halt)) => return Err(Failure::Halt(halt)),
@@ -125,6 +119,19 @@ fn lists<'a>(one: &List<'a>, other: &List<'a>, meter: &mut Meter<'_>) -> Answer 
         }
     }
     error.map_or(Ok(true), Err)
+}
+
+/// Whether two lists have equal elements at a place.
+fn elements<'a>(one: &List<'a>, other: &List<'a>, place: usize, meter: &mut Meter<'_>) -> Answer {
+    let Some(one) = one.get(place) else { return Ok(true) };
+    let Some(other) = other.get(place) else { return Ok(true) };
+    let one = one?;
+    match other {
+        Ok(other) => equal(&one, &other, meter),
+        // An element that is an error is not equal to one that is none.
+        Err(Failure::Error(_)) => Ok(false),
+        Err(failure) => Err(failure),
+    }
 }
 
 fn sets<'a>(one: &List<'a>, other: &List<'a>, meter: &mut Meter<'_>) -> Answer {
@@ -188,45 +195,62 @@ fn maps<'a>(one: &Map<'a>, other: &Map<'a>, meter: &mut Meter<'_>) -> Answer {
     meter.spend(one.len())?;
     let other = Found::of(other);
     match one {
-        Map::Tree(map, Some(shape)) => {
-            for (key, tree) in map.iter() {
-                let answer = match shape.field(key) {
-                    Some(field) => match other.get(&Value::from(key.as_str())) {
-                        None => false,
-                        Some(Err(Failure::Halt(halt))) => return Err(Failure::Halt(halt)),
-                        Some(there) => {
-                            let value = Value::of(tree, Some(field))?;
-                            match there {
-                                Ok(there) => equal(&value, &there, meter)?,
-                                Err(_) => false,
-                            }
-                        }
-                    },
-                    None => match other.map {
-                        Map::Tree(there, Some(_)) => {
-                            meter.spend(16)?;
-                            there.get(key).is_none_or(|there| there == tree)
-                        }
-                        _ => return Err(no_such_overload()),
-                    },
-                };
-                if !answer {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        }
-        Map::Tree(map, None) => {
-            for (key, tree) in map.iter() {
-                let Some(there) = other.get(&Value::from(key.as_str())) else { return Ok(false) };
-                if !part(&Value::plain(tree), there, meter)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        }
+        Map::Tree(map, Some(shape)) => shaped_maps(map, *shape, &other, meter),
+        Map::Tree(map, None) => plain_maps(map, &other, meter),
         Map::Entries(entries) => made_maps(entries, &other, meter),
     }
+}
+
+fn shaped_maps<'a>(
+    map: &'a object::Map,
+    shape: &'a dyn Shape,
+    other: &Found<'_, 'a>,
+    meter: &mut Meter<'_>,
+) -> Answer {
+    for (key, tree) in map.iter() {
+        let answer = match (shape.field(key), other.map) {
+            (Some(field), _) => match other.get(&Value::from(key.as_str())) {
+                None => false,
+                Some(there) => shaped(tree, field, there, meter)?,
+            },
+            (None, Map::Tree(there, Some(_))) => match there.get(key) {
+                None => true,
+                Some(there) => trees(there, tree, meter)?,
+            },
+            (None, _) => return Err(no_such_overload()),
+        };
+        if !answer {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a value of a schema equals that of another map.
+fn shaped<'a>(
+    tree: &'a object::Value,
+    shape: &'a dyn Shape,
+    there: crate::Outcome<'a>,
+    meter: &mut Meter<'_>,
+) -> Answer {
+    if let Err(Failure::Halt(halt)) = there {
+        return Err(Failure::Halt(halt));
+    }
+    let value = Value::of(tree, Some(shape))?;
+    match there {
+        Ok(there) => equal(&value, &there, meter),
+        Err(_) => Ok(false),
+    }
+}
+
+fn plain_maps<'a>(map: &'a object::Map, other: &Found<'_, 'a>, meter: &mut Meter<'_>) -> Answer {
+    for (key, tree) in map.iter() {
+        let Some(there) = other.get(&Value::from(key.as_str())) else { return Ok(false) };
+        if !part(&Value::plain(tree), there, meter)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn made_maps<'a>(entries: &Entries<'a>, other: &Found<'_, 'a>, meter: &mut Meter<'_>) -> Answer {
@@ -295,15 +319,73 @@ fn structs<'a>(one: &Struct<'a>, other: &Struct<'a>, meter: &mut Meter<'_>) -> A
 
 /// Whether a value of no known type is the same tree as another value.
 fn preserved(tree: &object::Value, other: &Value<'_>, meter: &mut Meter<'_>) -> Answer {
-    meter.spend(64)?;
     Ok(match (tree, other) {
-        (tree, Value::Preserved(other)) => tree == *other,
+        (tree, Value::Preserved(other)) => return trees(tree, other, meter),
         (object::Value::Bool(one), Value::Bool(other)) => one == other,
         (object::Value::Int(one), Value::Int(other)) => one == other,
         (object::Value::Float(one), Value::Double(other)) => one == other,
         (object::Value::String(one), Value::String(other)) => one.as_str() == other.as_str(),
-        (object::Value::List(one), Value::List(List::Tree(other, _))) => one.as_ref() as &[_] == *other,
-        (object::Value::Map(one), Value::Map(Map::Tree(other, _))) => one == *other,
+        (object::Value::List(one), Value::List(List::Tree(other, _))) => {
+            return meter.enter(|meter| tree_lists(one, other, meter));
+        }
+        (object::Value::Map(one), Value::Map(Map::Tree(other, _))) => {
+            return meter.enter(|meter| tree_maps(one, other, meter));
+        }
         _ => false,
     })
+}
+
+/// Whether two trees are the same.
+fn trees(one: &object::Value, other: &object::Value, meter: &mut Meter<'_>) -> Answer {
+    meter.spend(1)?;
+    match (one, other) {
+        (object::Value::List(one), object::Value::List(other)) => {
+            meter.enter(|meter| tree_lists(one, other, meter))
+        }
+        (object::Value::Map(one), object::Value::Map(other)) => {
+            meter.enter(|meter| tree_maps(one, other, meter))
+        }
+        (object::Value::String(one), object::Value::String(other)) => {
+            meter.spend(one.len() >> 4)?;
+            Ok(one == other)
+        }
+        (object::Value::Raw(one), object::Value::Raw(other)) => {
+            meter.spend(one.as_str().len() >> 4)?;
+            Ok(one == other)
+        }
+        (one, other) => Ok(one == other),
+    }
+}
+
+fn tree_lists(one: &[object::Value], other: &[object::Value], meter: &mut Meter<'_>) -> Answer {
+    if std::ptr::eq(one, other) {
+        return Ok(true);
+    }
+    if one.len() != other.len() {
+        return Ok(false);
+    }
+    for (one, other) in one.iter().zip(other) {
+        if !trees(one, other, meter)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn tree_maps(one: &object::Map, other: &object::Map, meter: &mut Meter<'_>) -> Answer {
+    if std::ptr::eq(one.entries(), other.entries()) {
+        return Ok(true);
+    }
+    if one.len() != other.len() {
+        return Ok(false);
+    }
+    let other = other.lookup(one.len());
+    for (key, tree) in one.iter() {
+        meter.spend(16)?;
+        let Some(there) = other.get(key) else { return Ok(false) };
+        if !trees(tree, there, meter)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

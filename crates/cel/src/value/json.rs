@@ -3,8 +3,8 @@
 use super::{Entries, List, Map, Value};
 use std::sync::Arc;
 
-/// How deep values may be nested; what is deeper is null.
-const DEEPEST: usize = 1_000;
+/// How deep values are nested in a body that the server reads; what is deeper is null.
+const DEEPEST: usize = 512;
 
 /// The value of text that is one valid JSON value.
 pub(super) fn read<'a>(text: &str) -> Value<'a> {

@@ -7,26 +7,31 @@ use crate::{Failure, Halt};
 const MOST_WORK: u64 = 1 << 28;
 /// The units of work between two questions whether to end.
 const BETWEEN_QUESTIONS: u64 = 1 << 16;
-/// How deep values may be nested that are compared or shown.
-const DEEPEST: u32 = 1_000;
+/// How many levels expressions and the values that they compare may be nested deep, together: JSON that the
+/// server reads has up to 512, and an expression can nest it in lists and maps of its own. Evaluations run on
+/// stacks of 2 MB.
+const DEEPEST: u32 = 800;
 
-/// Counts work in units of about a nanosecond: a byte, a comparison, an element.
-pub(crate) struct Meter<'m> {
+/// Counts the work of an evaluation in units of about a nanosecond: a byte, a comparison, an element.
+pub struct Meter<'m> {
     spent: u64,
     next_question: u64,
-    depth: u32,
+    /// How many levels deeper values may be nested.
+    levels: u32,
     interrupted: Option<&'m dyn Fn() -> bool>,
 }
 
 impl<'m> Meter<'m> {
-    /// Nothing spent; the question is asked now and then whether to end.
-    pub(crate) fn new(interrupted: Option<&'m dyn Fn() -> bool>) -> Self {
-        Self { spent: 0, next_question: BETWEEN_QUESTIONS, depth: 0, interrupted }
+    /// The work of an expression that is so many levels deep: nothing yet. The question is asked now and then
+    /// whether to end.
+    pub(crate) fn new(depth: u32, interrupted: Option<&'m dyn Fn() -> bool>) -> Self {
+        let levels = DEEPEST.saturating_sub(depth);
+        Self { spent: 0, next_question: BETWEEN_QUESTIONS, levels, interrupted }
     }
 
-    /// Counts work.
+    /// Counts work; the error ends the evaluation.
     #[inline]
-    pub(crate) fn spend(&mut self, work: usize) -> Result<(), Failure> {
+    pub fn spend(&mut self, work: usize) -> Result<(), Failure> {
         self.spent = self.spent.saturating_add(work as u64);
         if self.spent < self.next_question { Ok(()) } else { self.question() }
     }
@@ -46,16 +51,16 @@ impl<'m> Meter<'m> {
     }
 
     /// Goes into a part of a value.
-    pub(crate) fn enter<T>(
+    pub(crate) fn enter<T, E: From<Failure>>(
         &mut self,
-        part: impl FnOnce(&mut Self) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        if self.depth >= DEEPEST {
-            return Err(Failure::Halt(Halt::Interrupted));
-        }
-        self.depth += 1;
+        part: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let Some(levels) = self.levels.checked_sub(1) else {
+            return Err(Failure::Halt(Halt::Interrupted).into());
+        };
+        self.levels = levels;
         let result = part(self);
-        self.depth -= 1;
+        self.levels += 1;
         result
     }
 }

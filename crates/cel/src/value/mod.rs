@@ -25,7 +25,7 @@ pub(crate) use equal::equal;
 pub(crate) use formats::base64;
 pub use list::Merged;
 pub(crate) use map::of_shape;
-pub(crate) use meter::Meter;
+pub use meter::Meter;
 pub(crate) use text::double;
 
 use crate::Type;

@@ -88,6 +88,20 @@ async fn warnings_are_those_of_the_reference() {
     }
 }
 
+#[tokio::test]
+async fn warnings_of_a_policy_have_a_bound() {
+    let fixture = Fixture::new().await;
+    let text = format!("object.x == '{}'", "a".repeat(15_000));
+    let validation = object([("expression", text.into())]);
+    let rules = json::decode_shape(&Shape::Any, RULES.as_bytes(), &Limits::default()).unwrap().value;
+    let spec = object([("matchConstraints", rules), ("validations", vec![validation; 100].into())]);
+    let policy = decode_as(ValidatingAdmissionPolicy::schema(), &object([("spec", spec)]));
+    let warnings = check(ValidatingAdmissionPolicy::of(&policy), &fixture.client.registry().catalog());
+    let bytes: usize = warnings.iter().map(|warning| warning.text.len()).sum();
+    assert!((900_000..=1 << 20).contains(&bytes), "{bytes}");
+    assert_eq!(warnings[0].field, "spec.validations[0].expression");
+}
+
 const RULES: &str = r#"{"resourceRules":[{"operations":["CREATE"],"apiGroups":["apps"],"apiVersions":["v1"],"resources":["deployments"]}]}"#;
 
 fn address() -> Address<'static> {

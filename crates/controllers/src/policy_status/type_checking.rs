@@ -6,7 +6,7 @@ use expressions::declared;
 use registry::Catalog;
 use schema::view::Items;
 use schema::views::admissionregistration::v1::{
-    NamedRuleWithOperations, ParamKind, ValidatingAdmissionPolicy,
+    NamedRuleWithOperations, ParamKind, ValidatingAdmissionPolicy, Validation,
 };
 use schema::{GroupVersionKind, builtin};
 use std::collections::BTreeSet;
@@ -14,6 +14,8 @@ use std::ops::ControlFlow;
 
 /// With as many kinds of one rule no further ones are looked for.
 const MOST_KINDS: usize = 10;
+/// The most bytes of all warnings for a policy; faults past that are left out.
+const MOST_TEXT: usize = 1 << 20;
 
 /// What is wrong with one expression.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,35 +31,41 @@ pub(super) struct Warning {
 pub(super) fn check(policy: ValidatingAdmissionPolicy<'_>, catalog: &Catalog) -> Vec<Warning> {
     let spec = policy.spec();
     let Some(matched) = spec.match_constraints() else { return Vec::new() };
+    let expressions: Vec<(String, &str)> = expressions(spec.validations()).collect();
+    let mut faults: Vec<Vec<String>> = expressions.iter().map(|_| Vec::new()).collect();
+    let mut room = MOST_TEXT;
     let params = spec.param_kind().and_then(named).and_then(|kind| declared(&kind, catalog));
-    let mut checks = Vec::new();
     for kind in kinds(matched.resource_rules(), catalog) {
         let Some(object) = declared(&kind, catalog) else { continue };
         let check = TypeCheck::new(&object, params.as_ref());
         for variable in spec.variables().iter() {
             check.add_variable(variable.name(), variable.expression());
         }
-        checks.push((kind, check));
-    }
-    let faults = |expression: &str| -> String {
-        let of_kind = |(kind, check): &(GroupVersionKind, TypeCheck)| {
-            let GroupVersionKind { group, version, kind } = kind;
-            check.faults(expression).map(|faults| format!("{group}/{version}, Kind={kind}: {faults}\n"))
-        };
-        checks.iter().filter_map(of_kind).collect::<Vec<_>>().join("\n")
-    };
-    let mut warnings = Vec::new();
-    for (at, validation) in spec.validations().iter().enumerate() {
-        let expressions =
-            [("expression", validation.expression()), ("messageExpression", validation.message_expression())];
-        for (field, expression) in expressions.into_iter().filter(|(_, text)| !text.is_empty()) {
-            let text = faults(expression);
-            if !text.is_empty() {
-                warnings.push(Warning { field: format!("spec.validations[{at}].{field}"), text });
+        let GroupVersionKind { group, version, kind } = &kind;
+        for ((_, expression), faults) in expressions.iter().zip(&mut faults) {
+            let Some(fault) = check.faults(expression) else { continue };
+            let fault = format!("{group}/{version}, Kind={kind}: {fault}\n");
+            match room.checked_sub(fault.len()) {
+                Some(left) => {
+                    room = left;
+                    faults.push(fault);
+                }
+                None => room = 0,
             }
         }
     }
-    warnings
+    let warnings = expressions.into_iter().zip(faults).filter(|(_, faults)| !faults.is_empty());
+    warnings.map(|((field, _), faults)| Warning { field, text: faults.join("\n") }).collect()
+}
+
+/// The expressions that are checked, with their paths.
+fn expressions<'a>(validations: Items<'a, Validation<'a>>) -> impl Iterator<Item = (String, &'a str)> {
+    validations.iter().enumerate().flat_map(|(at, validation)| {
+        let of_validation =
+            [("expression", validation.expression()), ("messageExpression", validation.message_expression())];
+        let given = of_validation.into_iter().filter(|(_, text)| !text.is_empty());
+        given.map(move |(field, text)| (format!("spec.validations[{at}].{field}"), text))
+    })
 }
 
 /// The served kinds that rules name, sorted. A rule with a group or a version that is not named is left out,

@@ -22,13 +22,13 @@ fn binary() -> PathBuf {
 }
 
 /// A server, and its administrator.
-struct Server {
+pub(super) struct Server {
     server: testkit::Server,
     target: Target,
 }
 
 impl Server {
-    fn start(flags: &[&str]) -> Self {
+    pub(super) fn start(flags: &[&str]) -> Self {
         let flags: Vec<&str> = flags.iter().copied().chain(["--storage=memory"]).collect();
         let server = testkit::Server::start(&binary(), &flags).unwrap();
         Self { target: server.target().unwrap(), server }
@@ -55,7 +55,7 @@ impl Server {
         (head.status, serde_json::from_slice(&answer).unwrap_or_default())
     }
 
-    fn create(&self, path: &str, body: &Value) -> Value {
+    pub(super) fn create(&self, path: &str, body: &Value) -> Value {
         let (status, answer) = self.call("POST", path, body);
         assert_eq!(status, 201, "{answer}");
         answer
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// Waits until an object is as it should be; how long that took.
-    fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Duration {
+    pub(super) fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Duration {
         let begin = Instant::now();
         loop {
             let object = self.get(path);

@@ -32,8 +32,7 @@ pub(crate) const KIND: Kind = Kind {
     ..super::PLAIN
 };
 
-/// The field errors of a policy, which takes the place of `old`, but for those of its metadata. Whether the
-/// expressions of mutations compile is not checked.
+/// The field errors of a policy, which takes the place of `old`, but for those of its metadata.
 fn validate(object: &Map, old: Option<&Map>) -> List {
     let spec = MutatingAdmissionPolicy::of(object).spec();
     let before = old.map(|old| MutatingAdmissionPolicy::of(old).spec().map());

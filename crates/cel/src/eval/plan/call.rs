@@ -7,7 +7,7 @@ use crate::cost::actual::Rule;
 use crate::env::{Function, Run};
 use crate::eval::node::{Call, Callable, Node, Op, Span};
 use crate::eval::run;
-use crate::value::{Entries, List, Value};
+use crate::value::{Entries, List, Meter, Value};
 use crate::{Failure, Type};
 use pattern::Pattern;
 use std::sync::Arc;
@@ -172,8 +172,8 @@ impl Planner<'_> {
         let convertible = is_conversion(name) && args.len() == 1;
         if convertible && let [Planned::Constant(Ok(value))] = args.as_slice() {
             let value = value.clone();
-            let made =
-                run::invoke(name, &overloads, None, &[value]).map_err(|failure| failure.to_string())?;
+            let made = run::invoke(name, &overloads, None, &[value], &mut Meter::new(0, None));
+            let made = made.map_err(|failure| failure.to_string())?;
             return Ok(Planned::Constant(Ok(made)));
         }
         let is_match = overloads.iter().any(|callable| matches!(callable.run, Run::Match(_)));

@@ -235,6 +235,7 @@ impl<'a> Evaluation<'a, '_> {
             }
             key => {
                 let name = match key {
+                    Value::Null => "<nil>",
                     Value::List(List::Tree(_, None)) => "[]interface {}",
                     Value::Map(Map::Tree(_, None)) => "map[string]interface {}",
                     key => key.go_name(),

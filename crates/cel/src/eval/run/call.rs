@@ -4,7 +4,7 @@ use super::{Evaluation, no_such_overload};
 use crate::env::Run;
 use crate::eval::node::{Call, Callable};
 use crate::eval::plan::no_such_overload as no_such_call;
-use crate::value::{Bytes, Value};
+use crate::value::{Bytes, Meter, Value};
 use crate::{Failure, Outcome};
 use pattern::Pattern;
 
@@ -46,7 +46,12 @@ impl<'a> Evaluation<'a, '_> {
             Some(failure) => Err(failure),
             None => {
                 self.meter.spend(args.iter().map(work).sum())?;
-                invoke(&call.function, &call.overloads, call.pattern.as_deref(), args)
+                let pattern = call.pattern.as_deref();
+                let result = invoke(&call.function, &call.overloads, pattern, args, &mut self.meter);
+                if let Ok(value) = &result {
+                    self.meter.spend(work(value))?;
+                }
+                result
             }
         };
         if let Err(failure @ Failure::Halt(_)) = result {
@@ -58,7 +63,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 }
 
-/// The work of a function that looks once at all of an argument.
+/// The work of a function that looks once at all of an argument, or makes all of a result.
 fn work(arg: &Value<'_>) -> usize {
     match arg {
         Value::String(text) => text.as_str().len(),
@@ -75,18 +80,22 @@ pub(in crate::eval) fn invoke<'a>(
     overloads: &[Callable],
     pattern: Option<&Pattern>,
     args: &[Value<'a>],
+    meter: &mut Meter<'_>,
 ) -> Outcome<'a> {
     let fitting = overloads.iter().find(|callable| {
         callable.params.len() == args.len() && args.iter().zip(&callable.params).all(|(arg, ty)| arg.fits(ty))
     });
     match (fitting.map(|callable| callable.run), pattern) {
         (Some(Run::Call(run)), _) => run(args),
-        (Some(Run::Match(run)), Some(pattern)) => run(pattern, args),
+        (Some(Run::Metered(run)), _) => run(args, meter),
+        (Some(Run::Match(run)), Some(pattern)) => run(pattern, args, meter),
         (Some(Run::Match(run)), None) => match args.get(1) {
-            Some(Value::String(text)) => match Pattern::new(text.as_str()) {
-                Ok(pattern) => run(&pattern, args),
-                Err(why) => Err(Failure::error(format!("Illegal regex: {why}"))),
-            },
+            Some(Value::String(text)) => {
+                match Pattern::checked(text.as_str(), &mut |steps| meter.spend(steps))? {
+                    Ok(pattern) => run(&pattern, args, meter),
+                    Err(why) => Err(Failure::error(format!("Illegal regex: {why}"))),
+                }
+            }
             _ => Err(no_such_call(function, args)),
         },
         // With a constant pattern cel-go calls another function, which does not know its name.

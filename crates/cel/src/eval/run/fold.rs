@@ -1,8 +1,9 @@
 //! Loops.
 
-use super::{BETWEEN_QUESTIONS, Evaluation, Slot, no_such_overload};
+use super::{Evaluation, Slot, no_such_overload};
 use crate::eval::node::Fold;
-use crate::value::{Map, Value};
+use crate::kubernetes::ROUNDS_BETWEEN_CHECKS;
+use crate::value::{List, Map, Value};
 use crate::{Failure, Outcome};
 
 impl<'a> Evaluation<'a, '_> {
@@ -11,36 +12,32 @@ impl<'a> Evaluation<'a, '_> {
         let Some(fold) = self.program.folds.get(place as usize) else { return Err(no_such_overload()) };
         let range = self.eval(fold.range)?;
         self.set(fold.accumulator, Slot::Lazy(fold.init));
-        match range {
-            Value::List(list) => {
-                let mut place = 0;
-                while let Some(element) = list.get(place) {
-                    let go_on = if fold.two_variables {
-                        self.iterate(fold, Value::Int(place as i64), element)?
-                    } else {
-                        self.iterate_one(fold, element)?
-                    };
-                    if !go_on {
-                        break;
-                    }
-                    place += 1;
-                }
-            }
-            Value::Map(map) => self.entries(fold, &map)?,
-            other if fold.two_variables => {
-                let name = other.go_name();
-                return Err(Failure::error(format!("unsupported comprehension range type: {name}")));
-            }
-            other => {
-                let name = other.go_name();
-                return Err(Failure::error(format!("got '{name}', expected iterable type")));
-            }
+        match &range {
+            Value::List(list) => self.elements(fold, list)?,
+            Value::Map(map) => self.entries(fold, map)?,
+            other => return Err(not_iterable(fold, other)),
         }
         let result = self.eval(fold.result);
         for local in fold.accumulator..fold.accumulator + crate::eval::node::LOCALS {
             self.set(local, Slot::Value(Value::Null));
         }
         result
+    }
+
+    fn elements(&mut self, fold: &Fold, list: &List<'a>) -> Result<(), Failure> {
+        let mut place = 0;
+        while let Some(element) = list.get(place) {
+            let go_on = if fold.two_variables {
+                self.iterate(fold, Value::Int(place as i64), element)?
+            } else {
+                self.iterate_one(fold, element)?
+            };
+            if !go_on {
+                break;
+            }
+            place += 1;
+        }
+        Ok(())
     }
 
     fn entries(&mut self, fold: &Fold, map: &Map<'a>) -> Result<(), Failure> {
@@ -85,8 +82,8 @@ impl<'a> Evaluation<'a, '_> {
         }
         let next = self.eval(fold.step);
         self.set(fold.accumulator, slot(next)?);
-        self.iterations = self.iterations.wrapping_add(1);
-        if self.iterations.is_multiple_of(BETWEEN_QUESTIONS) {
+        self.rounds += 1;
+        if self.rounds.is_multiple_of(ROUNDS_BETWEEN_CHECKS) {
             self.meter.ask()?;
         }
         Ok(true)
@@ -98,6 +95,15 @@ impl<'a> Evaluation<'a, '_> {
             *there = slot;
         }
     }
+}
+
+#[cold]
+fn not_iterable(fold: &Fold, range: &Value<'_>) -> Failure {
+    let name = range.go_name();
+    Failure::error(match fold.two_variables {
+        true => format!("unsupported comprehension range type: {name}"),
+        false => format!("got '{name}', expected iterable type"),
+    })
 }
 
 fn slot(outcome: Outcome<'_>) -> Result<Slot<'_>, Failure> {

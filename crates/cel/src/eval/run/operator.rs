@@ -5,6 +5,7 @@ use crate::cost::actual::Rule;
 use crate::eval::node::{NodeId, Op};
 use crate::value::{Bytes, Entries, List, Map, Str, Value, equal};
 use crate::{Failure, Outcome, Type};
+use pattern::Pattern;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -50,6 +51,10 @@ impl<'a> Evaluation<'a, '_> {
 
     pub(super) fn binary(&mut self, op: Op, rule: Rule, left: NodeId, right: NodeId) -> Outcome<'a> {
         let [left, right] = self.both(left, right)?;
+        self.apply_both(op, rule, left, right)
+    }
+
+    fn apply_both(&mut self, op: Op, rule: Rule, left: Outcome<'a>, right: Outcome<'a>) -> Outcome<'a> {
         let (Ok(one), Ok(other)) = (&left, &right) else { return self.strict(rule, left, right) };
         let result = match (one, other) {
             (Value::Int(one), Value::Int(other)) => integers(op, *one, *other),
@@ -99,20 +104,10 @@ impl<'a> Evaluation<'a, '_> {
                         not_implemented(op, left)
                     });
                 };
-                let mut halt = None;
-                let meter = &mut self.meter;
-                let mut spend = |steps: usize| match meter.spend(steps) {
-                    Ok(()) => true,
-                    Err(failure) => {
-                        halt = Some(failure);
-                        false
-                    }
-                };
-                let answer = pattern::matches(pattern.as_str(), text.as_str(), &mut spend);
-                match (halt, answer) {
-                    (Some(failure), _) => Err(failure),
-                    (None, Ok(answer)) => Ok(Value::Bool(answer == Some(true))),
-                    (None, Err(why)) => Err(Failure::error(why)),
+                let mut spend = |steps| self.meter.spend(steps);
+                match Pattern::checked(pattern.as_str(), &mut spend)? {
+                    Ok(pattern) => pattern.matches(text.as_str(), &mut spend).map(Value::Bool),
+                    Err(why) => Err(Failure::error(why)),
                 }
             }
             Op::InsertMap => {
@@ -229,8 +224,8 @@ impl<'a> Evaluation<'a, '_> {
         let constant = self.eval(constant)?;
         let result = match (&text, self.program.patterns.get(pattern as usize)) {
             (Value::String(text), Some(pattern)) => {
-                self.meter.spend(text.as_str().len())?;
-                Ok(Value::Bool(pattern.is_match(text.as_str())))
+                let answer = pattern.matches(text.as_str(), &mut |steps| self.meter.spend(steps))?;
+                Ok(Value::Bool(answer))
             }
             _ => Err(no_such_overload()),
         };
@@ -243,32 +238,45 @@ impl<'a> Evaluation<'a, '_> {
     pub(super) fn grow(&mut self, op: Op, rule: Rule, local: u32, right: NodeId) -> Outcome<'a> {
         self.init(local)?;
         self.charge(crate::cost::SELECT_OR_IDENT)?;
-        let is_error = matches!(self.locals.get(local as usize), Some(Slot::Failed(_)));
         if op == Op::InsertEntry {
-            let number = |place: NodeId| self.program.numbers.get(place as usize).copied();
-            let (Some(key), Some(value)) = (number(right), number(right + 1)) else {
-                return Err(no_such_overload());
-            };
-            if is_error {
-                return self.local(local);
-            }
-            let key = self.eval(key)?;
-            let value = self.eval(value);
-            if let Err(failure @ Failure::Halt(_)) = value {
-                return Err(failure);
-            }
-            let accumulator = self.take(local)?;
-            let result = match value {
-                Ok(value) => insert(accumulator, key, value),
-                Err(failure) => Err(failure),
-            };
-            self.charge(1)?;
-            return result;
+            return self.grow_by_entry(local, right);
         }
         let right = self.eval(right);
+        self.grow_by(op, rule, local, right)
+    }
+
+    /// `right` is the place of the key among the numbers, before that of the value.
+    fn grow_by_entry(&mut self, local: u32, right: NodeId) -> Outcome<'a> {
+        let number = |place: NodeId| self.program.numbers.get(place as usize).copied();
+        let (Some(key), Some(value)) = (number(right), number(right + 1)) else {
+            return Err(no_such_overload());
+        };
+        if self.has_failed(local) {
+            return self.local(local);
+        }
+        let key = self.eval(key)?;
+        let value = self.eval(value);
+        if let Err(failure @ Failure::Halt(_)) = value {
+            return Err(failure);
+        }
+        let accumulator = self.take(local)?;
+        let result = match value {
+            Ok(value) => insert(accumulator, key, value),
+            Err(failure) => Err(failure),
+        };
+        self.charge(1)?;
+        result
+    }
+
+    fn has_failed(&self, local: u32) -> bool {
+        matches!(self.locals.get(local as usize), Some(Slot::Failed(_)))
+    }
+
+    fn grow_by(&mut self, op: Op, rule: Rule, local: u32, right: Outcome<'a>) -> Outcome<'a> {
         if let Err(failure @ Failure::Halt(_)) = right {
             return Err(failure);
         }
+        let is_error = self.has_failed(local);
         let (accumulator, added) = match (is_error, right) {
             (false, Ok(added)) => (self.take(local)?, added),
             (_, right) => {

@@ -1,22 +1,15 @@
 //! Conversions between types.
 
-use super::function;
-use crate::env::{Function, Overload, Run};
+use crate::library::support::{function, overload};
 use crate::value::{Bytes, Str, Timestamp, Value, double, time};
-use crate::{Failure, Outcome, Type};
+use crate::{Failure, Function, Outcome, Type};
 use object::duration::Duration;
 use object::float;
 
 pub(super) fn functions() -> Vec<Function> {
     use Type::{Bool, Bytes, Double, Duration, Int, String, Timestamp, Uint};
     let to = |ty: Type, from: Vec<(&'static str, Type, Call)>| {
-        let overloads = from.into_iter().map(|(id, param, run)| Overload {
-            id,
-            member: false,
-            params: vec![param],
-            result: ty.clone(),
-            run: Run::Call(run),
-        });
+        let overloads = from.into_iter().map(|(id, param, run)| overload(id, [param], ty.clone(), run));
         let name = match ty {
             Type::Duration => "duration",
             Type::Timestamp => "timestamp",

@@ -1,10 +1,9 @@
 //! What points in time and durations consist of.
 
-use super::function;
-use crate::env::{Function, Overload, Run};
+use crate::library::support::{function, member};
 use crate::value::time::{Civil, day_of_week};
 use crate::value::{Value, zone};
-use crate::{Failure, Outcome, Type};
+use crate::{Failure, Function, Outcome, Type};
 
 type Call = for<'a> fn(&[Value<'a>]) -> Outcome<'a>;
 
@@ -52,20 +51,13 @@ const LENGTHS: [(&str, &str, Call); 4] = [
 ];
 
 pub(super) fn functions() -> Vec<Function> {
-    let member = |id, params: Vec<Type>, run| Overload {
-        id,
-        member: true,
-        params,
-        result: Type::Int,
-        run: Run::Call(run),
-    };
     let with_lengths = |(name, id, id_with_zone, run): (&str, _, _, Call)| {
         let parts = [
-            member(id, vec![Type::Timestamp], run),
-            member(id_with_zone, vec![Type::Timestamp, Type::String], run),
+            member(id, [Type::Timestamp], Type::Int, run),
+            member(id_with_zone, [Type::Timestamp, Type::String], Type::Int, run),
         ];
         let lengths = LENGTHS.into_iter().filter(|(there, ..)| *there == name);
-        let lengths = lengths.map(|(_, id, run)| member(id, vec![Type::Duration], run));
+        let lengths = lengths.map(|(_, id, run)| member(id, [Type::Duration], Type::Int, run));
         function(name, parts.into_iter().chain(lengths))
     };
     PARTS.into_iter().map(with_lengths).collect()

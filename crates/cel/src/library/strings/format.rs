@@ -9,13 +9,11 @@
 //! | `%b`, `%o`, `%x`, `%X` | whole numbers; `%b` booleans, `%x` texts and bytes | digits of the base |
 
 use super::super::support::{self, MOST_BYTES, list, quoted, str, string, utf8};
-use crate::value::{List, Map, Value};
+use crate::value::{List, Map, Meter, Value};
 use crate::{Failure, Halt, Outcome};
 use object::float;
 use std::fmt::Write;
 
-/// How deep lists and maps may nest.
-const DEEPEST: u32 = 500;
 /// The digits after the point where a clause does not say how many.
 const PRECISION: i64 = 6;
 /// A precision is not read past the first of its digits at which it is larger than this.
@@ -152,7 +150,7 @@ fn read(text: &str) -> Result<(Clause, &str), ClauseFault> {
 }
 
 /// The function `format`.
-pub(super) fn format<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+pub(super) fn format<'a>(args: &[Value<'a>], meter: &mut Meter<'_>) -> Outcome<'a> {
     let (text, values) = (str(args, 0)?, list(args, 1)?);
     let mut out = String::new();
     let mut place = 0;
@@ -164,7 +162,7 @@ pub(super) fn format<'a>(args: &[Value<'a>]) -> Outcome<'a> {
                     return Err(Failure::error(format!("index {place} out of range")));
                 };
                 let clause = clause.map_err(|fault| Failure::error(fault.to_string()))?;
-                show(&mut out, clause, &value?).map_err(Fault::into_failure)?;
+                show(&mut out, clause, &value?, meter).map_err(Fault::into_failure)?;
                 place += 1;
             }
         }
@@ -219,10 +217,10 @@ impl Clause {
     }
 }
 
-fn show(out: &mut String, clause: Clause, value: &Value<'_>) -> Result<(), Fault> {
+fn show(out: &mut String, clause: Clause, value: &Value<'_>, meter: &mut Meter<'_>) -> Result<(), Fault> {
     // Writing into a String cannot fail.
     let _ = match (clause, value) {
-        (Clause::Text, value) => return plain(out, value, 0),
+        (Clause::Text, value) => return plain(out, value, meter),
         (Clause::Decimal, Value::Int(number)) => write!(out, "{number}"),
         (Clause::Decimal, Value::Uint(number)) => write!(out, "{number}"),
         (Clause::Binary, Value::Int(number)) => write!(out, "{}{:b}", sign(*number), number.unsigned_abs()),
@@ -348,7 +346,15 @@ fn scientific(out: &mut String, number: f64, width: i64) -> std::fmt::Result {
 }
 
 /// A value as `%s` shows it.
-fn plain(out: &mut String, value: &Value<'_>, depth: u32) -> Result<(), Fault> {
+fn plain(out: &mut String, value: &Value<'_>, meter: &mut Meter<'_>) -> Result<(), Fault> {
+    match value {
+        Value::List(items) => list_of(out, items, meter),
+        Value::Map(map) => map_of(out, map, meter),
+        value => plain_leaf(out, value),
+    }
+}
+
+fn plain_leaf(out: &mut String, value: &Value<'_>) -> Result<(), Fault> {
     // Writing into a String cannot fail.
     let _ = match value {
         Value::Null => write!(out, "null"),
@@ -361,8 +367,6 @@ fn plain(out: &mut String, value: &Value<'_>, depth: u32) -> Result<(), Fault> {
         Value::Duration(nanos) => write!(out, "{}", support::duration(*nanos)),
         Value::Timestamp(time) => write!(out, "{time}"),
         Value::Type(ty) => write!(out, "{}", ty.name()),
-        Value::List(items) => return list_of(out, items, depth),
-        Value::Map(map) => return map_of(out, map, depth),
         value => return Err(unfit(Clause::Text.takes(), value)),
     };
     Ok(())
@@ -376,7 +380,15 @@ fn text_of<'v>(bytes: &'v crate::value::Bytes<'_>) -> Result<&'v str, Fault> {
 }
 
 /// A value within a list or a map, as an expression writes it.
-fn nested(out: &mut String, value: &Value<'_>, depth: u32) -> Result<(), Fault> {
+fn nested(out: &mut String, value: &Value<'_>, meter: &mut Meter<'_>) -> Result<(), Fault> {
+    match value {
+        Value::List(_) | Value::Map(_) => meter.enter(|meter| plain(out, value, meter)),
+        value => nested_leaf(out, value, meter),
+    }
+}
+
+fn nested_leaf(out: &mut String, value: &Value<'_>, meter: &mut Meter<'_>) -> Result<(), Fault> {
+    let before = out.len();
     // Writing into a String cannot fail.
     let _ = match value {
         Value::String(text) => write!(out, "{}", quoted(text.as_str())),
@@ -386,38 +398,36 @@ fn nested(out: &mut String, value: &Value<'_>, depth: u32) -> Result<(), Fault> 
         Value::Duration(nanos) => write!(out, "duration({})", quoted(&support::duration(*nanos))),
         Value::Timestamp(time) => write!(out, "timestamp({})", quoted(&time.to_string())),
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Type(_) => {
-            return plain(out, value, depth);
+            return plain_leaf(out, value);
         }
-        Value::List(_) | Value::Map(_) if depth < DEEPEST => return plain(out, value, depth + 1),
-        Value::List(_) | Value::Map(_) => return Err(Failure::Halt(Halt::CostLimit).into()),
         value => return Err(Fault::Why(format!("no formatting function for {}", value.type_of().name()))),
     };
     if out.len() > MOST_BYTES {
         return Err(Failure::Halt(Halt::CostLimit).into());
     }
-    Ok(())
+    Ok(meter.spend(out.len() - before)?)
 }
 
-fn list_of(out: &mut String, items: &List<'_>, depth: u32) -> Result<(), Fault> {
+fn list_of(out: &mut String, items: &List<'_>, meter: &mut Meter<'_>) -> Result<(), Fault> {
     out.push('[');
     for (at, item) in items.iter().enumerate() {
         if at > 0 {
             out.push_str(", ");
         }
-        nested(out, &item?, depth)?;
+        nested(out, &item?, meter)?;
     }
     out.push(']');
     Ok(())
 }
 
 /// The entries of a map in the order of their keys as they are shown.
-fn map_of(out: &mut String, map: &Map<'_>, depth: u32) -> Result<(), Fault> {
+fn map_of(out: &mut String, map: &Map<'_>, meter: &mut Meter<'_>) -> Result<(), Fault> {
     let mut entries = Vec::new();
     for (key, value) in map.iter() {
         let mut shown = String::new();
         match &key {
             Value::String(_) | Value::Bool(_) | Value::Int(_) | Value::Uint(_) => {
-                nested(&mut shown, &key, depth)?;
+                nested(&mut shown, &key, meter)?;
             }
             key => {
                 let why = format!("no formatting function for map key of type {}", key.type_of().name());
@@ -425,7 +435,9 @@ fn map_of(out: &mut String, map: &Map<'_>, depth: u32) -> Result<(), Fault> {
             }
         }
         let mut of_value = String::new();
-        nested(&mut of_value, &value?, depth)?;
+        nested(&mut of_value, &value?, meter)?;
+        // It is copied once for each map around it.
+        meter.spend(of_value.len())?;
         entries.push((shown, of_value));
     }
     entries.sort_by(|(one, _), (other, _)| one.cmp(other));

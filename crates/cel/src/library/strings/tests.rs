@@ -1,6 +1,7 @@
 //! Tests of functions of texts.
 
 use super::*;
+use crate::value::Meter;
 
 fn call(name: &str, args: &[Value<'static>]) -> Result<Value<'static>, String> {
     let functions = functions(2);
@@ -10,6 +11,9 @@ fn call(name: &str, args: &[Value<'static>]) -> Result<Value<'static>, String> {
     };
     match function.overloads.iter().find(fits).expect("a signature").run {
         crate::Run::Call(call) => call(args).map_err(|failure| failure.to_string()),
+        crate::Run::Metered(call) => {
+            call(args, &mut Meter::new(0, None)).map_err(|failure| failure.to_string())
+        }
         _ => panic!("it is called"),
     }
 }
