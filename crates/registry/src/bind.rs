@@ -7,12 +7,15 @@
 use crate::commit::{Outcome, Oversize, WriteMode};
 use crate::convert::{map, map_mut};
 use crate::error::unknown_reason_500;
+use crate::managed::put_fields;
 use crate::object_meta::Stage;
 use crate::preconditions::check_uid;
 use crate::{Answer, Content, Registry, Target, WriteOptions, WriteRequest, conditions, object_meta};
 use admission::{Attributes, Operation};
 use object::field::{self, Path};
 use object::{Map, Value};
+use schema::view::View as _;
+use schema::views::core::v1::Binding;
 use schema::{Ref, Status, builtin};
 
 impl Registry {
@@ -55,6 +58,7 @@ impl Registry {
             object_meta::fit_namespace(binding, target.namespace)?;
             options.warnings.extend(object_meta::dedup_owners(binding, Stage::BeforeAdmission));
         }
+        put_fields(&Ref::Static(Binding::schema()), "v1", asked.subresource_name(), &mut binding, options);
         let request = WriteRequest::write(asked, options);
         let attributes = Attributes { name: target.name, ..request.attributes(Operation::Create, None) };
         admission.mutate(&attributes, Some(&mut binding)).await?;

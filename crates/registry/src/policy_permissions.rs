@@ -2,7 +2,7 @@
 //! messages of a policy could tell what its author must not see.
 //!
 //! Members of `system:masters` may write all policies, and everybody may write a policy whose parameters do
-//! not change.
+//! not change. As in the reference, a binding with parameters is checked whether they change or not.
 
 use crate::hooks::{ValidHook, WriteHook, WriteHooks};
 use admission::Attributes;
@@ -27,17 +27,30 @@ pub struct PolicyPermissions {
     /// The policies that bindings name.
     policies: Option<Arc<Resource>>,
     ty: &'static Type,
+    kind: PolicyKind,
+}
+
+/// Which policies are checked. Their errors differ.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PolicyKind {
+    Validating,
+    Mutating,
 }
 
 impl PolicyPermissions {
     /// Adds the hooks for all kinds.
     #[must_use]
     pub fn add_to(hooks: WriteHooks, cache: &Cache) -> WriteHooks {
-        ["validatingadmissionpolic", "mutatingadmissionpolic"].into_iter().fold(hooks, |hooks, stem| {
+        let stems = [
+            ("validatingadmissionpolic", PolicyKind::Validating),
+            ("mutatingadmissionpolic", PolicyKind::Mutating),
+        ];
+        stems.into_iter().fold(hooks, |hooks, (stem, kind)| {
             let resource = format!("{stem}ies");
             let hook: Arc<dyn WriteHook> = Arc::new(Self {
                 policies: cache.resource(&format!("{resource}.{GROUP}")),
                 ty: ValidatingAdmissionPolicy::schema(),
+                kind,
             });
             hooks.with(GROUP, &resource, hook.clone()).with(GROUP, &format!("{stem}ybindings"), hook)
         })
@@ -81,7 +94,11 @@ impl PolicyPermissions {
             reference.name(),
         );
         let allowed = of.is_allowed(verb, target).await;
-        if allowed.map_err(|why| format!("failed to authorize request: {why}"))? {
+        let failed = |why| match self.kind {
+            PolicyKind::Validating => format!("failed to authorize request: {why}"),
+            PolicyKind::Mutating => why,
+        };
+        if allowed.map_err(failed)? {
             return Ok(());
         }
         let user = GoUser(of.user);
@@ -99,9 +116,15 @@ impl PolicyPermissions {
                     "unable to resolve paramKind &ParamKind{{APIVersion:{group}{slash}{version},Kind:{kind},}}"
                 ))
             }
-            _ => format!(
-                r#"user {user} does not have "{verb}" permission on the object referenced by paramRef"#
-            ),
+            _ => match self.kind {
+                PolicyKind::Validating => format!(
+                    r#"user {user} does not have "{verb}" permission on the object referenced by paramRef"#
+                ),
+                // As in the reference, which confuses the two.
+                PolicyKind::Mutating => format!(
+                    r#"user {verb} does not have "{user}" permission on the object referenced by paramRef"#
+                ),
+            },
         })
     }
 }
@@ -156,14 +179,9 @@ impl ValidHook for PolicyPermissions {
         Box::pin(async move {
             let user = proof.user();
             let is_binding = attributes.resource.resource.ends_with("bindings");
-            let (field, keys): (_, &[&str]) = match is_binding {
-                true => ("paramRef", &["paramRef", "policyName"]),
-                false => ("paramKind", &["paramKind"]),
-            };
-            let value = |object: &'a Map, key: &str| object.get("spec").and_then(|spec| spec.get(key));
-            let is_same = old.is_some_and(|old| {
-                value(old, field).is_some() && keys.iter().all(|key| value(old, key) == value(new, key))
-            });
+            let field = if is_binding { "paramRef" } else { "paramKind" };
+            let kind = |object: &'a Map| object.get("spec").and_then(|spec| spec.get("paramKind"));
+            let is_same = old.is_some_and(|old| !is_binding && kind(old).is_some() && kind(old) == kind(new));
             if is_same || user.is_in(User::MASTERS) {
                 return Ok(());
             }

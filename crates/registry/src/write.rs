@@ -514,9 +514,11 @@ impl<'a> Write<'a> {
             // Step 12: a PUT or an apply that creates.
             authorizer.check(target.proof.user(), &target.attributes_for("create")).await?;
         }
-        let name = object_meta::text(map(&new)?, "name").to_owned();
-        let attributes = Attributes { name: &name, ..*attributes };
-        let mut admitted = self.admit(&attributes, &new).await?;
+        let made = object_meta::text(map(&new)?, "name").to_owned();
+        // Plugins see the name that the request has, or else the generated one.
+        let name = if self.name.is_empty() { &made } else { &self.name };
+        let mut admitted = self.admit(&Attributes { name, ..*attributes }, &new).await?;
+        let attributes = Attributes { name: &made, ..*attributes };
         self.add_hook_work(&mut admitted, reserved.take(), &attributes);
         if self.mode == WriteMode::Persist {
             take_version(map_mut(&mut new)?)?;

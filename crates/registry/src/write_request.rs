@@ -3,7 +3,7 @@
 use crate::convert::map;
 use crate::delete_unreadable::OPTION;
 use crate::error::status;
-use crate::{DamagedObjects, DeleteOptions, Served, Target, WriteOptions};
+use crate::{DamagedObjects, DeleteOptions, Served, Target, WriteOptions, object_meta};
 use admission::{Attributes, Operation, Pick, Request, Warnings};
 use cache::{Filter, Freshness, Query};
 use kinds::{ResourceType, SubresourceBody};
@@ -157,6 +157,10 @@ impl Request for WriteRequest<'_> {
             };
             let mut objects = served.read(&entries).await?;
             for object in &mut objects {
+                if let (false, Some(object)) = (served.is_custom(), object.as_map_mut()) {
+                    // As in the reference, whose copies of built-in objects are without managed fields.
+                    object_meta::remove(object, &["managedFields"]);
+                }
                 json::make_plain(&served.ty, object);
             }
             Ok(objects)

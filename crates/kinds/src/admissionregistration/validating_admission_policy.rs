@@ -5,12 +5,12 @@ use super::webhooks::one_of;
 use super::{PARAM_KIND, RegistrationStrategy, default_policy, param_kind, policy};
 use crate::Resets;
 use crate::cells::count;
-use crate::checks;
 use crate::{About, Cell, Column, Kind, OldVersion, Subresource, Version, columns, metadata};
 use expressions::admission::{Purpose, Scope};
-use object::field::{Error, List, Path};
+use object::Map;
+use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
-use object::{Map, Value};
+use object::quote::Quoted;
 use schema::view::{Items, View};
 use schema::views::admissionregistration::v1::{AuditAnnotation, ValidatingAdmissionPolicy, Validation};
 use std::collections::HashSet;
@@ -131,6 +131,18 @@ const MOST_ANNOTATIONS: usize = 20;
 /// The most bytes of the expression of an annotation.
 const LONGEST_EXPRESSION: usize = 5 << 10;
 
+/// Annotations as the Go types of the reference print.
+fn shown_annotations(all: Items<'_, AuditAnnotation<'_>>) -> BadValue {
+    let each: Vec<_> = all
+        .iter()
+        .map(|of| {
+            let (key, value) = (Quoted(of.key()), Quoted(of.value_expression()));
+            format!("admissionregistration.AuditAnnotation{{Key:{key}, ValueExpression:{value}}}")
+        })
+        .collect();
+    BadValue::Raw(format!("[]admissionregistration.AuditAnnotation{{{}}}", each.join(", ")))
+}
+
 fn validate_annotations(
     policy: &str,
     all: Items<'_, AuditAnnotation<'_>>,
@@ -141,8 +153,7 @@ fn validate_annotations(
     let mut errors = List::new();
     if all.len() > MOST_ANNOTATIONS {
         let why = format!("must not have more than {MOST_ANNOTATIONS} auditAnnotations");
-        let shown = checks::shown(Some(&Value::from_iter(all.values().iter().cloned())));
-        errors.push(Error::invalid(path, shown, why));
+        errors.push(Error::invalid(path, shown_annotations(all), why));
     }
     let mut keys = HashSet::new();
     for (at, annotation) in all.iter().enumerate() {
@@ -239,6 +250,24 @@ mod tests {
                 "spec.auditAnnotations[1].valueExpression: Required value: valueExpression is not specified",
                 r#"spec.auditAnnotations[1].key: Duplicate value: "k""#,
             ]
+        );
+    }
+
+    #[test]
+    fn annotations_are_few() {
+        let each: Vec<_> =
+            (0..21).map(|at| format!(r#"{{"key":"k{at}","valueExpression":"'a'"}}"#)).collect();
+        let shown: Vec<_> = (0..21)
+            .map(|at| {
+                format!(r#"admissionregistration.AuditAnnotation{{Key:"k{at}", ValueExpression:"'a'"}}"#)
+            })
+            .collect();
+        assert_eq!(
+            errors(&format!(r#""auditAnnotations":[{}]"#, each.join(","))),
+            [format!(
+                "spec.auditAnnotations: Invalid value: []admissionregistration.AuditAnnotation{{{}}}: must not have more than 20 auditAnnotations",
+                shown.join(", ")
+            )]
         );
     }
 
