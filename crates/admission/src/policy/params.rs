@@ -7,6 +7,7 @@ use crate::matching::namespace;
 use kinds::ResourceType;
 use object::Value;
 use schema::GroupVersionKind;
+use schema::status::Reason;
 use std::sync::Arc;
 
 /// The resource of the kind of a policy's parameters, or why the policy cannot be used; `None` if it has no
@@ -17,11 +18,13 @@ pub(super) fn resource<E>(
 ) -> Result<Option<Arc<ResourceType>>, String> {
     let Some(kind) = &policy.param_kind else { return Ok(None) };
     let found = attributes.request.resources_of(kind).into_iter().next();
-    let unknown = || {
-        let GroupVersionKind { group, version, kind } = kind;
-        format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")
-    };
-    found.map(Some).ok_or_else(unknown)
+    let GroupVersionKind { group, version, kind } = kind;
+    found.map(Some).ok_or_else(|| unknown(group, version, kind))
+}
+
+/// A kind of parameters that is not served.
+fn unknown(group: &str, version: &str, kind: &str) -> String {
+    format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")
 }
 
 /// The parameters with which a policy is evaluated for a binding: null if it has none, and nothing at all if
@@ -53,7 +56,11 @@ pub(super) async fn collect(
         (name, None) => Pick::Name(name),
     };
     let found = attributes.request.parameters(resource, within, pick).await;
-    let found = found.map_err(|status| status.message)?;
+    let found = found.map_err(|status| match status.reason {
+        // The definition of the kind was deleted meanwhile.
+        Reason::NotFound => unknown(&resource.group, &resource.version, &resource.kind),
+        _ => status.message,
+    })?;
     if found.is_empty() && reference.is_required {
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
     }
