@@ -102,7 +102,7 @@ fn rule(number: usize, at: usize) -> String {
         3 => format!("size(self.containers) <= {}", 10 + at),
         4 => format!("self.containers.all(c, !has(c.env) || c.env.all(e, e.name != 'x{at}'))"),
         5 => format!("!has(self.volumes) || self.volumes.all(v, v.name != 'x{at}')"),
-        6 => format!("!has(self.nodeName) || self.nodeName.size() < {}", 254 + at),
+        6 => format!("!has(self.schedulerName) || self.schedulerName.size() < {}", 254 + at),
         7 => format!("!has(self.restartPolicy) || self.restartPolicy in ['Always', 'Never', 'x{at}']"),
         8 => format!("self.containers.all(c, !has(c.ports) || c.ports.all(p, p.containerPort > {at}))"),
         _ => format!("!has(self.field{number}x0) || self.field{number}x0.limit{number} < {}", 100 + at),
@@ -147,6 +147,13 @@ mod tests {
     use super::*;
     use crate::load::plan::Plan;
     use crate::load::settings::Size;
+    use expressions::declared::Declaration;
+    use expressions::{Change, OBJECT_BUDGET, Validator};
+    use object::field::Path;
+    use schema::structural::Structural;
+    use schema::view::View;
+    use schema::views::apiextensions::v1::JSONSchemaProps;
+    use schema::{Limits, Shape, json as reader};
 
     fn sample() -> Value {
         let size = Size { pods: 10, fill: 0, connections: 1, watchers: 1, work: 1.0 };
@@ -165,6 +172,24 @@ mod tests {
         let (one, other) = (fields(&one), fields(&other));
         let shared = one.keys().filter(|name| other.contains_key(*name)).count();
         assert!(shared * 2 < one.len() + shared, "{shared} of {}", one.len());
+    }
+
+    #[test]
+    fn objects_pass_the_rules() {
+        let sample = sample();
+        let definition = definition(0, &sample, 30_000, 20);
+        let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap().to_string();
+        let decoded =
+            reader::decode(JSONSchemaProps::schema(), schema.as_bytes(), &Limits::REQUEST).unwrap().value;
+        let schema = Structural::compile(JSONSchemaProps::of(decoded.as_map().unwrap())).unwrap();
+        let validator = Validator::compile(schema.root(), Declaration::Resource).unwrap();
+        let text = object(0, &sample, "a").to_string();
+        let object = reader::decode_shape(&Shape::Any, text.as_bytes(), &Limits::REQUEST).unwrap().value;
+        let change = Change { new: &object, old: None, ratchets: false };
+        let outcome = validator.validate(change, OBJECT_BUDGET, &Path::UNSET, &|work| work());
+        let errors: Vec<_> = outcome.errors.iter().map(ToString::to_string).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        assert!(outcome.left < OBJECT_BUDGET);
     }
 
     #[test]
