@@ -74,10 +74,13 @@ impl AuthorityFiles {
         format!("{own}{}", self.client.as_deref().unwrap_or_default())
     }
 
-    /// What servers behind this one need to know of the proxies that it trusts.
-    pub fn proxy_info(&self, options: &ProxyOptions) -> Vec<(&'static str, String)> {
-        let Some(authorities) = &self.proxy else { return Vec::new() };
+    /// What servers behind this one need to know of the proxies that it trusts, or else, of this server as
+    /// the proxy before them.
+    pub fn proxy_info(&self, options: &ProxyOptions, own: Option<&OwnProxy>) -> Vec<(&'static str, String)> {
         let list = |values: &[String]| json::string_list(values.iter().map(String::as_str));
+        let Some(authorities) = &self.proxy else {
+            return own.map(OwnProxy::info).unwrap_or_default();
+        };
         let mut info = vec![
             ("requestheader-client-ca-file", authorities.clone()),
             ("requestheader-allowed-names", list(&options.allowed_names)),
@@ -87,6 +90,34 @@ impl AuthorityFiles {
         ];
         if !options.uid_headers.is_empty() {
             info.push(("requestheader-uid-headers", list(&options.uid_headers)));
+        }
+        info
+    }
+}
+
+/// This server as the proxy before others.
+#[derive(Debug, Clone)]
+pub struct OwnProxy {
+    /// The authority of its certificate, in PEM.
+    pub authority: String,
+    /// The name in its certificate.
+    pub name: &'static str,
+    /// Whether it tells the uids of users.
+    pub uids: bool,
+}
+
+impl OwnProxy {
+    fn info(&self) -> Vec<(&'static str, String)> {
+        let list = |value: &str| json::string_list([value]);
+        let mut info = vec![
+            ("requestheader-client-ca-file", self.authority.clone()),
+            ("requestheader-allowed-names", list(self.name)),
+            ("requestheader-extra-headers-prefix", list("X-Remote-Extra-")),
+            ("requestheader-group-headers", list("X-Remote-Group")),
+            ("requestheader-username-headers", list("X-Remote-User")),
+        ];
+        if self.uids {
+            info.push(("requestheader-uid-headers", list("X-Remote-Uid")));
         }
         info
     }

@@ -17,6 +17,7 @@ use object::quote::quote;
 use outbound::Backoff;
 
 use crate::authentication::{Error, read};
+use crate::families::Configuration;
 use crate::reload;
 use crate::{AccessOptions, AuthorizationOptions, AuthorizationWebhookOptions};
 
@@ -116,6 +117,10 @@ fn unknown_mode(mode: &str) -> Error {
 fn node(options: &AccessOptions, cache: &Cache) -> Result<Node, Error> {
     let of = |resource: &'static str| cache.resource(resource).ok_or(Error::Missing(resource));
     let node = Node::new(of("pods")?, of("persistentvolumes")?, of("volumeattachments.storage.k8s.io")?);
+    let node = match options.nodes_need_no_selectors {
+        true => node.without_selectors(),
+        false => node,
+    };
     Ok(match options.dynamic_resource_allocation {
         true => node.with_slices(of("resourceslices.resource.k8s.io")?),
         false => node,
@@ -152,7 +157,12 @@ fn webhook_of_flags(options: &AuthorizationWebhookOptions) -> Result<WebhookEntr
         failure_policy: webhook::FailurePolicy::NoOpinion,
         backoff: Backoff::default(),
     };
-    Ok(WebhookEntry { kubeconfig, config, conditions: webhook::Conditions::default() })
+    Ok(WebhookEntry {
+        name: "webhook".into(),
+        kubeconfig,
+        config,
+        conditions: webhook::Conditions::default(),
+    })
 }
 
 /// The authorizer of a file, which is read again when it changes. `mode` gives the modes of the server; those
@@ -177,7 +187,7 @@ fn configured(
     };
     let authorizer = Authorizer::new(chain(&started)?);
     let (mut current, changed) = (started.clone(), authorizer.clone());
-    reload::on_change(path, content, move |content| {
+    let mut replace = move |content: &[u8]| {
         let new = Authorizers::parse(content)?;
         new.check_change(&started)?;
         // The same authorizers keep what they know.
@@ -186,6 +196,11 @@ fn configured(
             current = new;
         }
         Ok(())
+    };
+    reload::on_change(path, content, move |content| {
+        let outcome: Result<(), String> = replace(content);
+        Configuration::Authorization.reloaded(outcome.is_ok());
+        outcome
     });
     Ok(authorizer)
 }

@@ -5,12 +5,14 @@
 
 pub mod authentication;
 pub mod authorization;
+mod families;
 mod oidc;
 mod options;
 mod reload;
 pub mod service_accounts;
 
 pub use authentication::Error;
+pub use families::register_families;
 pub use options::{
     AccessOptions, AuthorizationOptions, AuthorizationWebhookOptions, OidcOptions, ProxyOptions,
     ServiceAccountOptions, TokenWebhookOptions,

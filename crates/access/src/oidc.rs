@@ -18,6 +18,7 @@ use tasks::{Ended, Name, Task};
 use tokio::time::{Instant, sleep};
 
 use crate::authentication::{Error, read};
+use crate::families::Configuration;
 use crate::reload;
 use crate::{AccessOptions, OidcOptions};
 
@@ -123,7 +124,7 @@ fn algorithms(options: &OidcOptions) -> Result<Vec<Algorithm>, Error> {
 /// Replaces the issuers when the file changes and the new ones are ready.
 fn follow(path: &Path, content: Vec<u8>, issuers: Issuers, rules: Rules, anonymous: Option<Anonymous>) {
     let waiting: Mutex<Option<Task>> = Mutex::default();
-    reload::on_change(path, content, move |content| {
+    let replace = move |content: &[u8]| {
         let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
         // What is not in use yet is not wanted any more.
         drop(waiting.take());
@@ -137,6 +138,13 @@ fn follow(path: &Path, content: Vec<u8>, issuers: Issuers, rules: Rules, anonymo
             replace_when_ready(issuers.clone(), prepared.clone())
         }));
         Ok(())
+    };
+    reload::on_change(path, content, move |content| {
+        let outcome: Result<(), String> = replace(content);
+        if outcome.is_err() {
+            Configuration::Authentication.reloaded(false);
+        }
+        outcome
     });
 }
 
@@ -151,6 +159,7 @@ async fn replace_when_ready(issuers: Issuers, prepared: Arc<Prepared>) -> Ended 
         sleep(INTERVAL).await;
     }
     issuers.replace(&prepared);
+    Configuration::Authentication.reloaded(true);
     log::info!("the issuers of a changed authentication configuration are in use");
     Ended::Done
 }

@@ -6,6 +6,7 @@ use auth::User;
 use kinds::ResourceType;
 use object::label::Selector;
 use object::{Map, Value, excerpt};
+use observe::{AuditLevel, Observation};
 use schema::{GroupVersionKind, Status, Type, semantic};
 use std::sync::Arc;
 use tasks::BoxFuture;
@@ -54,6 +55,8 @@ pub struct Attributes<'a> {
     pub old: Option<&'a Value>,
     /// The caller.
     pub user: &'a User,
+    /// What is noted of the request.
+    pub observation: &'a Observation,
     /// Whether the write is a dry run.
     pub dry_run: bool,
     /// Collects warnings for the client.
@@ -131,15 +134,18 @@ impl Attributes<'_> {
         self.resource.resource == resource && self.resource.group == group
     }
 
-    /// Notes something about the write for those who audit the cluster: a line in the server's log.
+    /// Notes something about the write for those who audit the cluster. The key is a qualified name with a
+    /// prefix.
     pub fn annotate(&self, key: &str, value: &str) {
-        let (key, value) = (excerpt::shorten(key), excerpt::shorten(value));
-        let resource = match self.subresource {
-            "" => self.resource.resource.to_string(),
-            subresource => format!("{}/{subresource}", self.resource.resource),
-        };
-        let (user, operation) = (self.user.name.as_str(), self.operation.name());
-        log::info!(user, operation, resource = resource.as_str(), namespace = self.namespace, name = self.name, key = key.as_str(), value = value.as_str(); "audit annotation");
+        self.annotate_from(AuditLevel::Metadata, key, value);
+    }
+
+    /// The same, if at least so much is audited.
+    pub fn annotate_from(&self, least: AuditLevel, key: &str, value: &str) {
+        let is_key = || key.contains('/') && object::name::qualified_name(key).is_empty();
+        if self.observation.audit_level() >= least && is_key() {
+            self.observation.annotate(&excerpt::shorten(key), &excerpt::shorten(value));
+        }
     }
 
     /// 403 with a reason, for the object that is written.

@@ -1,10 +1,12 @@
 //! The chain of plugins, and the proof that a write has passed it.
 
+use crate::families::{self, PluginCells, Step};
 use crate::reinvocation::Memory;
 use crate::{Attributes, Operation, managed_fields};
 use object::Value;
 use schema::Status;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use tasks::{BoxFuture, Deferred};
 
 /// One plugin. Most do one of the two steps.
@@ -223,13 +225,25 @@ impl Passes {
 /// The plugins, in their order.
 #[derive(Default)]
 pub struct Chain {
-    plugins: Vec<Box<dyn Plugin>>,
+    plugins: Vec<Link>,
+}
+
+/// A plugin, and where its time is counted.
+struct Link {
+    plugin: Box<dyn Plugin>,
+    cells: PluginCells,
 }
 
 impl Chain {
     /// A chain of these plugins, in this order.
     pub fn new(plugins: impl IntoIterator<Item = Box<dyn Plugin>>) -> Self {
-        Self { plugins: plugins.into_iter().collect() }
+        Self::named(plugins.into_iter().map(|plugin| ("", plugin)))
+    }
+
+    /// A chain of these plugins, by their names, in this order.
+    pub fn named(plugins: impl IntoIterator<Item = (&'static str, Box<dyn Plugin>)>) -> Self {
+        let link = |(name, plugin)| Link { plugin, cells: PluginCells::of(name) };
+        Self { plugins: plugins.into_iter().map(link).collect() }
     }
 
     /// Mutating admission. `object` is the new state, absent for a delete. Managed fields that are malformed
@@ -242,21 +256,29 @@ impl Chain {
         let passes = Passes::default();
         let attributes = Attributes { passes: Some(&passes), ..*attributes };
         let managed_fields = managed_fields::of(object.as_deref());
-        self.pass(&attributes, object.as_deref_mut()).await?;
-        if passes.again.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        let mut outcome = self.pass(&attributes, object.as_deref_mut()).await;
+        if outcome.is_ok() && passes.again.load(Ordering::Relaxed) {
             passes.is_second.store(true, Ordering::Relaxed);
-            self.pass(&attributes, object.as_deref_mut()).await?;
+            outcome = self.pass(&attributes, object.as_deref_mut()).await;
         }
+        families::step(Step::Admit, attributes.operation, outcome.is_err(), begin.elapsed());
+        outcome?;
         managed_fields::restore(managed_fields, object, attributes.warnings);
         Ok(())
     }
 
     async fn pass(&self, attributes: &Attributes<'_>, mut object: Option<&mut Value>) -> Result<(), Status> {
-        for plugin in self.handling(attributes.operation) {
-            match plugin.mutate(attributes, object.as_deref_mut()) {
-                Deferred::Now(outcome) => outcome?,
-                Deferred::Later(step) => step.await?,
-            }
+        let mut begin = Instant::now();
+        for Link { plugin, cells } in self.handling(attributes.operation) {
+            let outcome = match plugin.mutate(attributes, object.as_deref_mut()) {
+                Deferred::Now(outcome) => outcome,
+                Deferred::Later(step) => step.await,
+            };
+            let end = Instant::now();
+            cells.observe(Step::Admit, attributes.operation, outcome.is_err(), end - begin);
+            begin = end;
+            outcome?;
         }
         Ok(())
     }
@@ -267,19 +289,34 @@ impl Chain {
         attributes: &Attributes<'_>,
         object: Option<&Value>,
     ) -> Result<Admitted, Status> {
+        let begin = Instant::now();
+        let outcome = self.validate_each(attributes, object).await;
+        families::step(Step::Validate, attributes.operation, outcome.is_err(), begin.elapsed());
+        outcome
+    }
+
+    async fn validate_each(
+        &self,
+        attributes: &Attributes<'_>,
+        object: Option<&Value>,
+    ) -> Result<Admitted, Status> {
         let mut admitted = Admitted::new();
-        for plugin in self.handling(attributes.operation) {
+        let mut begin = Instant::now();
+        for Link { plugin, cells } in self.handling(attributes.operation) {
             let outcome = match plugin.validate(attributes, object) {
                 Deferred::Now(outcome) => outcome,
                 Deferred::Later(step) => step.await,
             };
+            let end = Instant::now();
+            cells.observe(Step::Validate, attributes.operation, outcome.is_err(), end - begin);
+            begin = end;
             admitted.reservations.extend(outcome?);
         }
         Ok(admitted)
     }
 
-    fn handling(&self, operation: Operation) -> impl Iterator<Item = &dyn Plugin> {
-        self.plugins.iter().map(|plugin| &**plugin).filter(move |plugin| plugin.handles(operation))
+    fn handling(&self, operation: Operation) -> impl Iterator<Item = &Link> {
+        self.plugins.iter().filter(move |link| link.plugin.handles(operation))
     }
 }
 

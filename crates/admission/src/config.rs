@@ -90,9 +90,9 @@ pub fn chain(
         let configuration = configurations.get(row.name).map(Vec::as_slice);
         let parts = Parts { cache, authorizer, shared, settings, configuration };
         let plugin = (row.make)(&parts);
-        plugins.push(plugin.map_err(|why| Error::Plugin { name: row.name, why })?);
+        plugins.push((row.name, plugin.map_err(|why| Error::Plugin { name: row.name, why })?));
     }
-    Ok(Chain::new(plugins))
+    Ok(Chain::named(plugins))
 }
 
 fn is_on(row: &Row, options: &AdmissionOptions) -> bool {

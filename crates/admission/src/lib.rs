@@ -19,6 +19,7 @@ mod chain;
 mod conditions;
 pub mod config;
 mod evaluation;
+mod families;
 mod lister;
 mod managed_fields;
 mod matching;
@@ -34,6 +35,7 @@ mod writer;
 
 pub use attributes::{Attributes, Operation, Pick, Request, differ_in_ownership_only};
 pub use chain::{Admitted, Chain, Immediate, Passes, Plugin, Reservation, Settled};
+pub use families::register_families;
 pub use lister::Lister;
 pub use warnings::Warnings;
 pub use writer::{Write, Writer};

@@ -75,7 +75,7 @@ pub use storage_object_in_use_protection::StorageObjectInUseProtection;
 pub use taint_nodes_by_condition::TaintNodesByCondition;
 
 use crate::policy::{MutatingAdmissionPolicy, ValidatingAdmissionPolicy};
-use crate::webhook::{self, Breakers, MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
+use crate::webhook::{self, Breakers, MutatingAdmissionWebhook, Places, ValidatingAdmissionWebhook};
 use crate::{Plugin, Writer};
 use auth::Authorizer;
 use cache::{Cache, Resource};
@@ -103,13 +103,16 @@ pub struct Shared {
     pub quotas: Quotas,
     /// The circuit breakers of webhooks.
     pub breakers: Breakers,
+    /// The places for questions to webhooks.
+    pub places: Places,
 }
 
 impl Shared {
     /// The shared parts of plugins over a cache.
     pub fn new(cache: &Cache, gates: Gates) -> Result<Self, String> {
         let quotas = Quotas::new(cache, gates)?;
-        Ok(Self { writer: Writer::default(), quotas, breakers: Breakers::default() })
+        let (breakers, places) = (Breakers::default(), Places::default());
+        Ok(Self { writer: Writer::default(), quotas, breakers, places })
     }
 }
 

@@ -7,6 +7,7 @@ use auth::{Authorizer, User};
 use cache::{Cache, CacheOptions, Change, Field, Spec};
 use kinds::{ResourceType, Scope, Storage};
 use object::Value;
+use observe::Observation;
 use schema::{GroupVersionKind, Limits, Status, json};
 use std::sync::Arc;
 use store::memory::Memory;
@@ -82,6 +83,7 @@ pub(crate) struct Write<'a> {
     pub(crate) user: User,
     pub(crate) dry_run: bool,
     pub(crate) warnings: Warnings,
+    pub(crate) observation: Observation,
     pub(crate) deadline: Option<Instant>,
     pub(crate) asks_webhooks: bool,
     /// Parameters of policies: resource, namespace, object.
@@ -101,6 +103,7 @@ impl<'a> Write<'a> {
             user: User { name: "alice".into(), ..User::default() },
             dry_run: false,
             warnings: Warnings::default(),
+            observation: Observation::none(),
             deadline: None,
             asks_webhooks: true,
             params: Vec::new(),
@@ -180,6 +183,7 @@ impl<'a> Write<'a> {
             name: text("name"),
             old,
             user: &self.user,
+            observation: &self.observation,
             dry_run: self.dry_run,
             warnings: &self.warnings,
             request: self,

@@ -4,23 +4,26 @@
 //!    allocating anything. A write that no webhook is asked about waits for nothing.
 //! 2. **Nobody is locked out**: no webhook is asked about webhook configurations and policies.
 //! 3. **Everything is bounded**: a call by the time of its webhook, by 30 s and by the deadline of the
-//!    request, an answer by 3 MiB. Redirects are refused.
+//!    request, an answer by 3 MiB, and all calls that are under way by a number for each webhook and by bytes
+//!    for all. Redirects are refused.
 //!
 //! | step | module |
 //! |---|---|
 //! | read configurations | `configuration` |
 //! | find the webhooks for a write | `found` |
 //! | make a review of it | `review` |
-//! | ask, within the bounds | `call`, `services`, `breaker` |
+//! | ask, within the bounds | `call`, `places`, `services`, `breaker` |
 //! | check the answer | `answer` |
 //! | change the object, or refuse the write | `mutating`, `validating` |
 
 mod answer;
+mod audit;
 mod breaker;
 mod call;
 mod configuration;
 mod found;
 mod mutating;
+mod places;
 mod review;
 mod services;
 #[cfg(test)]
@@ -29,6 +32,7 @@ mod validating;
 
 pub use breaker::Breakers;
 pub use mutating::MutatingAdmissionWebhook;
+pub use places::Places;
 pub use services::services;
 pub use validating::ValidatingAdmissionWebhook;
 
@@ -70,6 +74,7 @@ struct Webhooks {
     clients: WebhookClients,
     settings: WebhookSettings,
     breakers: Breakers,
+    places: Places,
 }
 
 impl Webhooks {
@@ -91,6 +96,7 @@ impl Webhooks {
             clients: WebhookClients::new(kubeconfig, services),
             settings: parts.settings.webhooks,
             breakers: parts.shared.breakers.clone(),
+            places: parts.shared.places.clone(),
         })
     }
 }

@@ -143,6 +143,12 @@ impl AddressRange {
         if all <= LEAST { 0 } else { (all / SHARE).clamp(LEAST, MOST) }
     }
 
+    /// How many addresses services can have.
+    #[allow(clippy::cast_precision_loss, reason = "for metrics")]
+    pub(crate) fn usable_addresses(&self) -> f64 {
+        self.usable().count as f64
+    }
+
     fn usable(&self) -> Addresses {
         let unused = match self.family() {
             Family::V4 => 2,

@@ -3,10 +3,11 @@
 //! An address is taken by creating its IPAddress object, as the server itself, through the pipeline: of two
 //! writes, or two servers, one succeeds. Looking at the objects before that only saves attempts.
 
+use crate::counted;
 use crate::{AddressRange, Family};
 use admission::Lister;
 use auth::SystemIdentity;
-use cache::{Cache, Entry, Resource};
+use cache::{Cache, Cursor, Entry, Resource, Update};
 use object::{Key, Map};
 use registry::{Address, Client, DeleteOptions, Registry};
 use schema::Status;
@@ -14,10 +15,11 @@ use schema::status::Reason;
 use schema::stored;
 use schema::view::View as _;
 use schema::views::networking::v1beta1::{IPAddress, ServiceCIDR};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Instant;
 
 /// The group of both kinds.
 const GROUP: &str = "networking.k8s.io";
@@ -125,18 +127,74 @@ pub(crate) struct Addresses {
     configured: Vec<AddressRange>,
     registry: OnceLock<Weak<Registry>>,
     under_way: Arc<UnderWay>,
+    /// The addresses that are taken, as far as somebody has looked.
+    taken: Mutex<TakenAddresses>,
+}
+
+/// All addresses that are taken.
+struct TakenAddresses {
+    objects: Cursor,
+    all: BTreeSet<IpAddr>,
 }
 
 impl Addresses {
+    /// Has the metrics show how many addresses are taken and free.
+    pub(crate) fn observe(self: &Arc<Self>) {
+        let show = |number: fn(&Self, &AddressRange) -> f64| {
+            let addresses = Arc::downgrade(self);
+            move |samples: &mut metrics::Samples<'_, '_>| {
+                let Some(addresses) = addresses.upgrade() else { return };
+                for range in addresses.all_ranges() {
+                    samples.sample(&[&range.to_string()], number(&addresses, &range));
+                }
+            }
+        };
+        counted::ALLOCATED.observe(show(|addresses, range| addresses.taken(range)));
+        counted::AVAILABLE
+            .observe(show(|addresses, range| range.usable_addresses() - addresses.taken(range)));
+    }
+
+    /// All ranges, each once.
+    fn all_ranges(&self) -> Vec<AddressRange> {
+        let mut all: Vec<AddressRange> = Vec::new();
+        for range in self.ranges.all().iter().flat_map(|known| known.ranges.clone()) {
+            if !all.contains(&range) {
+                all.push(range);
+            }
+        }
+        all
+    }
+
+    /// How many addresses of a range are taken.
+    #[allow(clippy::cast_precision_loss, reason = "a count")]
+    fn taken(&self, range: &AddressRange) -> f64 {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let TakenAddresses { objects, all } = &mut *taken;
+        let ip = |entry: Option<&Arc<Entry>>| entry.and_then(|entry| entry.name().parse::<IpAddr>().ok());
+        objects.advance(|update| match update {
+            Update::Reset => all.clear(),
+            Update::Change { before, after } => {
+                if let Some(ip) = ip(before) {
+                    all.remove(&ip);
+                }
+                all.extend(ip(after));
+            }
+        });
+        all.iter().filter(|ip| range.contains(**ip)).count() as f64
+    }
+
     /// The addresses in a cache; `None` if it does not have their kinds.
     pub(crate) fn new(cache: &Cache, configured: Vec<AddressRange>) -> Option<Self> {
         let ranges = cache.resource("servicecidrs.networking.k8s.io")?;
+        let objects = cache.resource("ipaddresses.networking.k8s.io")?;
+        let taken = TakenAddresses { objects: Cursor::new(objects.clone()), all: BTreeSet::new() };
         Some(Self {
             ranges: Lister::new(ranges, ServiceCIDR::schema(), Ranges::read),
-            objects: cache.resource("ipaddresses.networking.k8s.io")?,
+            objects,
             configured,
             registry: OnceLock::new(),
             under_way: Arc::default(),
+            taken: Mutex::new(taken),
         })
     }
 
@@ -157,10 +215,14 @@ impl Addresses {
 
     /// Takes an address that the client names.
     pub(crate) async fn take(self: &Arc<Self>, ip: IpAddr, owner: &Owner) -> Result<Lease, AddressError> {
-        if !self.ready(Family::of(ip)).iter().any(|range| range.contains(ip)) {
+        let ready = self.ready(Family::of(ip));
+        let Some(range) = ready.iter().find(|range| range.contains(ip)) else {
             return Err(AddressError::NotInAnyRange);
-        }
-        self.create(ip, owner).await
+        };
+        let begin = Instant::now();
+        let outcome = self.create(ip, owner).await;
+        counted::allocated(range, begin.elapsed(), outcome.is_ok());
+        outcome
     }
 
     /// Takes any address of a family: of the configured range, then of the others by the names of their
@@ -171,15 +233,20 @@ impl Addresses {
         owner: &Owner,
     ) -> Result<Lease, AddressError> {
         for range in self.ready(family) {
+            let begin = Instant::now();
             for ip in range.candidates(|below| fastrand::u64(..below)) {
                 if self.is_under_way(ip) || !matches!(self.objects.lookup("", &ip.to_string()), Ok(None)) {
                     continue;
                 }
                 match self.create(ip, owner).await {
                     Err(AddressError::Taken) => {}
-                    outcome => return outcome,
+                    outcome => {
+                        counted::allocated(&range, begin.elapsed(), outcome.is_ok());
+                        return outcome;
+                    }
                 }
             }
+            counted::allocated(&range, begin.elapsed(), false);
         }
         Err(AddressError::Full)
     }

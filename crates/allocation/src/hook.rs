@@ -52,13 +52,17 @@ impl Services {
     /// that other servers share.
     pub fn new(cache: &Cache, config: &Config, record: Option<PortRecord>) -> Option<Self> {
         let configured = [Some(config.range), config.secondary].into_iter().flatten().collect();
+        let addresses = Arc::new(Addresses::new(cache, configured)?);
+        let ports = Arc::new(Ports::new(cache, config.ports, record)?);
+        addresses.observe();
+        ports.observe();
         Some(Self {
             families: Families {
                 default: config.range.family(),
                 is_dual_stack: config.secondary.is_some_and(|range| range.family() != config.range.family()),
             },
-            addresses: Arc::new(Addresses::new(cache, configured)?),
-            ports: Arc::new(Ports::new(cache, config.ports, record)?),
+            addresses,
+            ports,
         })
     }
 

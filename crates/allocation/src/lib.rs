@@ -31,6 +31,7 @@
 
 mod address_range;
 mod addresses;
+mod counted;
 mod families;
 mod hook;
 mod port_pool;
@@ -42,6 +43,7 @@ mod write;
 
 pub use address_range::{AddressRange, Family};
 pub use addresses::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_managed, owner};
+pub use counted::register_families;
 pub use hook::{Config, Services};
 pub use port_pool::PortFault;
 pub use port_range::PortRange;

@@ -59,6 +59,12 @@ impl PortPool {
         self.committed.keys().copied().filter(|port| self.range.contains(*port)).collect()
     }
 
+    /// How many ports of the range services have.
+    pub(crate) fn taken(&self) -> u32 {
+        let taken = self.committed.keys().filter(|port| self.range.contains(**port)).count();
+        u32::try_from(taken).unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn is_committed(&self, port: u16) -> bool {
         self.committed.contains_key(&port)
     }

@@ -76,6 +76,13 @@ impl PortRange {
     }
 }
 
+impl PortRange {
+    /// How many ports there are.
+    pub(crate) fn count(&self) -> u32 {
+        u32::from(self.last) - u32::from(self.first) + 1
+    }
+}
+
 /// How many of so many ports are in the lower part.
 fn reserved(all: u32) -> u32 {
     const LEAST: u32 = 16;

@@ -1,6 +1,7 @@
 //! Node ports: those of committed services are taken, and those that writes of this process are about to
 //! take. Where other servers take ports too, a shared record has theirs.
 
+use crate::counted;
 use crate::port_pool::{PortError, PortFault, PortPool};
 use crate::port_record::Recorded;
 use crate::spec::Spec;
@@ -46,6 +47,20 @@ impl Ports {
         let state = State { pool: PortPool::new(range), services: Cursor::new(services.clone()) };
         let part = Builder::part_of(Service::schema(), PART).build();
         Some(Self { state: Mutex::new(state), services, part, record })
+    }
+
+    /// Has the metrics show how many ports are taken and free.
+    pub(crate) fn observe(self: &Arc<Self>) {
+        let show = |number: fn(&PortPool) -> u32| {
+            let ports = Arc::downgrade(self);
+            move |samples: &mut metrics::Samples<'_, '_>| {
+                if let Some(ports) = ports.upgrade() {
+                    samples.sample(&[], f64::from(ports.with_pool(|pool| number(pool))));
+                }
+            }
+        };
+        counted::PORTS_ALLOCATED.observe(show(PortPool::taken));
+        counted::PORTS_AVAILABLE.observe(show(|pool| pool.range().count().saturating_sub(pool.taken())));
     }
 
     /// The ports that other servers have taken or are about to take; empty if the store is not shared.
@@ -338,7 +353,9 @@ impl<'a> Taking<'a> {
     fn reserve(&mut self, port: i64) -> Result<(), PortError> {
         let ReservedPorts { ports, numbers } = &mut self.reserved;
         let Some(shown) = &mut self.shown else {
-            numbers.push(ports.with_pool(|pool| pool.reserve(port, &self.others.recorded.taken))?);
+            let given = ports.with_pool(|pool| pool.reserve(port, &self.others.recorded.taken));
+            counted::port_allocated("static", given.is_ok());
+            numbers.push(given?);
             return Ok(());
         };
         // As in the reference, a dry run does not check the range.
@@ -360,7 +377,9 @@ impl<'a> Taking<'a> {
             return Ok(port);
         }
         let others = &self.others.recorded.taken;
-        let port = ports.with_pool(|pool| pool.reserve_any(others, |below| fastrand::u32(..below)))?;
+        let given = ports.with_pool(|pool| pool.reserve_any(others, |below| fastrand::u32(..below)));
+        counted::port_allocated("dynamic", given.is_ok());
+        let port = given?;
         numbers.push(port);
         Ok(port.into())
     }

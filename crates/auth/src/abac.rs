@@ -198,6 +198,10 @@ fn flag(map: &Map, name: &str) -> bool {
 }
 
 impl Authorize for Abac {
+    fn counted_as(&self) -> Option<(&'static str, &str)> {
+        Some(("ABAC", "abac"))
+    }
+
     fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes) -> Deferred<'a, Verdict> {
         let is_allowed = self.policies.iter().any(|policy| policy.is_for(user) && policy.allows(attributes));
         Deferred::Now(if is_allowed {

@@ -6,9 +6,11 @@
 //! 3. A request without credentials is anonymous, where that is allowed.
 
 use crate::bearer::{self, Bearer};
+use crate::families::{self, Outcome};
 use crate::impersonate::remove;
 use crate::{Certified, ClientAuthority, Proxy, User};
 use http::HeaderMap;
+use observe::Observation;
 use rustls::DistinguishedName;
 use rustls::pki_types::CertificateDer;
 use std::fmt;
@@ -32,6 +34,9 @@ pub struct Credentials<'a> {
 pub struct Authenticated {
     user: Arc<User>,
     warning: Option<&'static str>,
+    /// What audit logs say of the credentials.
+    annotations: Vec<(&'static str, String)>,
+    observation: Observation,
 }
 
 impl Authenticated {
@@ -43,6 +48,20 @@ impl Authenticated {
     /// A warning for the client about its credentials.
     pub fn warning(&self) -> Option<&'static str> {
         self.warning
+    }
+
+    /// The user of a request of which something is noted.
+    #[must_use]
+    pub fn observed(mut self, observation: Observation) -> Self {
+        for (key, value) in self.annotations.drain(..) {
+            observation.annotate(key, &value);
+        }
+        Self { observation, ..self }
+    }
+
+    /// What is noted of the user's request.
+    pub fn observation(&self) -> &Observation {
+        &self.observation
     }
 
     /// Whether the user is not the anonymous one.
@@ -61,6 +80,7 @@ impl Authenticated {
             SystemIdentity::ControllerManager => {
                 User { name: "system:kube-controller-manager".to_owned(), ..User::default() }
             }
+            SystemIdentity::Scheduler => User { name: "system:kube-scheduler".to_owned(), ..User::default() },
             SystemIdentity::Controller(account) => User::service_account("kube-system", account),
         };
         Self::new(user.authenticated())
@@ -72,11 +92,12 @@ impl Authenticated {
     }
 
     fn new(user: impl Into<Arc<User>>) -> Self {
-        Self { user: user.into(), warning: None }
+        let (warning, annotations) = (None, Vec::new());
+        Self { user: user.into(), warning, annotations, observation: Observation::none() }
     }
 
-    pub(crate) fn into_user(self) -> Arc<User> {
-        self.user
+    pub(crate) fn into_parts(self) -> (Arc<User>, Observation) {
+        (self.user, self.observation)
     }
 }
 
@@ -88,6 +109,8 @@ pub enum SystemIdentity {
     ApiServer,
     /// The controller manager itself: `system:kube-controller-manager`, which may do what its roles allow.
     ControllerManager,
+    /// The scheduler: `system:kube-scheduler`, which may do what its roles allow.
+    Scheduler,
     /// A controller: a service account of `kube-system`, which may do what its roles allow.
     Controller(&'static str),
 }
@@ -116,12 +139,14 @@ pub struct TokenIdentity {
     pub audiences: Vec<String>,
     /// A warning for the client about the token.
     pub warning: Option<&'static str>,
+    /// What audit logs say of the token.
+    pub annotations: Vec<(&'static str, String)>,
 }
 
 impl TokenIdentity {
     /// A user whose token leads to no warning.
     pub fn new(user: User, audiences: Vec<String>) -> Self {
-        Self { user, audiences, warning: None }
+        Self { user, audiences, warning: None, annotations: Vec::new() }
     }
 }
 
@@ -261,8 +286,21 @@ impl Authenticators {
 
     /// The user of a request.
     pub async fn authenticate(&self, credentials: &Credentials<'_>) -> Result<Authenticated, Refused> {
+        let begin = Instant::now();
+        let outcome = self.identify(credentials).await;
+        let took = begin.elapsed();
+        match &outcome {
+            Ok(caller) => families::authenticated(Outcome::Success, &caller.user.name, took),
+            Err(refused) => families::authenticated(*refused, "", took),
+        }
+        outcome.map_err(|_| Refused)
+    }
+
+    /// The user of a request, or how a refusal is counted.
+    async fn identify(&self, credentials: &Credentials<'_>) -> Result<Authenticated, Outcome> {
         let mut is_refused = false;
         if let Some(certified) = credentials.certified {
+            certified.count_remaining();
             if let (Some(proxy), Some(outcome)) = (&self.proxy, &certified.proxy) {
                 match outcome.valid() {
                     Some(()) => {
@@ -283,8 +321,8 @@ impl Authenticators {
         }
         match bearer::of(credentials.headers) {
             Bearer::Token(token) => match self.review(Token(&token), &self.audiences).await {
-                Ok(TokenIdentity { user, warning, .. }) => {
-                    return Ok(Authenticated { user: Arc::new(user), warning });
+                Ok(TokenIdentity { user, warning, annotations, .. }) => {
+                    return Ok(Authenticated { warning, annotations, ..Authenticated::new(user) });
                 }
                 Err(error) => {
                     log::debug!(error = error.logged(); "a token was refused");
@@ -299,8 +337,11 @@ impl Authenticators {
             Anonymous::On(paths) => paths.iter().any(|path| path == credentials.path),
             Anonymous::Refused => false,
         };
-        if is_refused || !may_be_anonymous {
-            return Err(Refused);
+        if is_refused {
+            return Err(Outcome::Error);
+        }
+        if !may_be_anonymous {
+            return Err(Outcome::Failure);
         }
         Ok(Authenticated::new(User::anonymous()))
     }

@@ -3,11 +3,15 @@
 //! The first authorizer that allows or denies decides; if none does, the request is denied. Every decision
 //! goes through [`Authorizer`], also one within a verb (a PUT that creates).
 
+use crate::families;
 use crate::{Attributes, Authenticated, Target, User};
 use object::quote::Quoted;
+use observe::{AuditLevel, Observation, Part};
 use schema::Status;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 use tasks::Deferred;
 
 /// What an authorizer decides.
@@ -129,6 +133,11 @@ pub trait Authorize: Send + Sync {
 
     /// What a user may do in a namespace, and outside of namespaces.
     fn rules(&self, user: &User, namespace: &str) -> Rules;
+
+    /// The type and the name that its decisions are counted with; `None` if they are not.
+    fn counted_as(&self) -> Option<(&'static str, &str)> {
+        None
+    }
 }
 
 /// The mode `AlwaysAllow`.
@@ -138,6 +147,10 @@ pub struct AlwaysAllow;
 impl Authorize for AlwaysAllow {
     fn decide<'a>(&'a self, _user: &'a User, _attributes: &'a Attributes) -> Deferred<'a, Verdict> {
         Deferred::Now(Verdict::allow(Reason::NONE))
+    }
+
+    fn counted_as(&self) -> Option<(&'static str, &str)> {
+        Some(("AlwaysAllow", "alwaysallow"))
     }
 
     fn rules(&self, _user: &User, _namespace: &str) -> Rules {
@@ -184,6 +197,8 @@ impl Authorize for Masters {
 #[derive(Clone)]
 pub struct Authorizer {
     modes: Arc<RwLock<Modes>>,
+    /// Whether modes see the selectors of requests: the gate `AuthorizeWithSelectors`.
+    sees_selectors: bool,
 }
 
 type Modes = Arc<[Arc<dyn Authorize>]>;
@@ -194,11 +209,17 @@ impl fmt::Debug for Authorizer {
     }
 }
 
+/// The audit annotation with the decision on a request.
+const DECISION_KEY: &str = "authorization.k8s.io/decision";
+/// The audit annotation with the reason of the decision.
+const REASON_KEY: &str = "authorization.k8s.io/reason";
+
 /// The proof that a user may make a request.
 #[derive(Clone, Debug)]
 pub struct Authorized {
     user: Arc<User>,
     attributes: Attributes,
+    observation: Observation,
 }
 
 /// Why a request is not made.
@@ -222,7 +243,26 @@ impl From<Denied> for Status {
 impl Authorizer {
     /// Calls these modes in this order, after the one that lets `system:masters` do everything.
     pub fn new(modes: impl IntoIterator<Item = Arc<dyn Authorize>>) -> Self {
-        Self { modes: Arc::new(RwLock::new(chain(modes))) }
+        Self { modes: Arc::new(RwLock::new(chain(modes))), sees_selectors: true }
+    }
+
+    /// The same modes, which see no selectors of requests: without the gate `AuthorizeWithSelectors`.
+    #[must_use]
+    pub fn without_selectors(self) -> Self {
+        Self { sees_selectors: false, ..self }
+    }
+
+    /// Whether modes see the selectors of requests.
+    pub fn sees_selectors(&self) -> bool {
+        self.sees_selectors
+    }
+
+    /// What modes see of a request.
+    fn seen<'a>(&self, attributes: &'a Attributes) -> Cow<'a, Attributes> {
+        match self.sees_selectors || attributes.selectors.is_none() {
+            true => Cow::Borrowed(attributes),
+            false => Cow::Owned(Attributes { selectors: None, ..attributes.clone() }),
+        }
     }
 
     /// Allows everybody everything.
@@ -245,11 +285,12 @@ impl Authorizer {
         caller: Authenticated,
         attributes: Attributes,
     ) -> Result<Authorized, Denied> {
-        self.check(caller.user(), &attributes).await?;
-        Ok(Authorized { user: caller.into_user(), attributes })
+        self.check_request(&caller, &attributes).await?;
+        let (user, observation) = caller.into_parts();
+        Ok(Authorized { user, attributes, observation })
     }
 
-    /// Fails if a user may not make a request.
+    /// Fails if a user may not do something.
     pub async fn check(&self, user: &User, attributes: &Attributes) -> Result<(), Denied> {
         let verdict = self.decide(user, attributes).await;
         match (verdict.decision, verdict.error) {
@@ -259,12 +300,71 @@ impl Authorizer {
         }
     }
 
+    /// Fails if a user may not make its request. Audit gets the decision and its reason.
+    pub async fn check_request(&self, caller: &Authenticated, attributes: &Attributes) -> Result<(), Denied> {
+        let (user, observation) = (caller.user(), caller.observation());
+        let begin = Instant::now();
+        let is_request = observation.times().is_some();
+        let verdict = self.decide_by(user, attributes, is_request).await;
+        let took = begin.elapsed();
+        if let Some(times) = observation.times() {
+            families::authorized(&verdict, took);
+            times.add(Part::Authorization, took);
+        }
+        let note = |decision: Option<&str>, reason: &dyn fmt::Display| {
+            if observation.audit_level() > AuditLevel::None {
+                if let Some(decision) = decision {
+                    observation.annotate(DECISION_KEY, decision);
+                }
+                observation.annotate(REASON_KEY, &reason.to_string());
+            }
+        };
+        match (verdict.decision, verdict.error) {
+            (Decision::Allow, _) => {
+                note(Some("allow"), &verdict.reason);
+                Ok(())
+            }
+            (_, Some(error)) => {
+                note(None, &"internal error");
+                Err(Denied::Failed(error))
+            }
+            (_, None) => {
+                let reason = verdict.reason.to_string();
+                note(Some("forbid"), &reason);
+                Err(Denied::Forbidden(forbidden(user, attributes, &reason)))
+            }
+        }
+    }
+
+    /// Whether a user may do something, as far as that is known without waiting for another server. For what
+    /// is shown in passing: the decision is not counted and not in the audit log.
+    pub fn allows_now(&self, user: &User, attributes: &Attributes) -> bool {
+        for mode in &*self.modes() {
+            match mode.decide(user, attributes) {
+                Deferred::Now(verdict) if verdict.decision == Decision::NoOpinion => {}
+                Deferred::Now(verdict) => return verdict.decision == Decision::Allow,
+                Deferred::Later(_) => return false,
+            }
+        }
+        false
+    }
+
     /// The decision on a request: that of the first mode with an opinion. Without one, the reasons and errors
     /// of all.
     pub async fn decide(&self, user: &User, attributes: &Attributes) -> Verdict {
+        self.decide_by(user, attributes, true).await
+    }
+
+    /// The decision. That on the server's own work is not counted.
+    async fn decide_by(&self, user: &User, attributes: &Attributes, counts: bool) -> Verdict {
         let mut undecided = Undecided::default();
+        let attributes = &*self.seen(attributes);
         for mode in &*self.modes() {
             if let Some(verdict) = undecided.add(mode.decide(user, attributes).wait().await) {
+                let decision = if verdict.decision == Decision::Allow { "allowed" } else { "denied" };
+                if let Some((kind, name)) = mode.counted_as().filter(|_| counts) {
+                    families::DECISIONS.with([decision, name, kind]).inc();
+                }
                 return verdict;
             }
         }
@@ -274,6 +374,7 @@ impl Authorizer {
     /// The decision on a request, as [`Authorizer::decide`] makes it; `None` if a mode has to be waited for.
     pub fn decide_now(&self, user: &User, attributes: &Attributes) -> Option<Verdict> {
         let mut undecided = Undecided::default();
+        let attributes = &*self.seen(attributes);
         for mode in &*self.modes() {
             let Deferred::Now(verdict) = mode.decide(user, attributes) else { return None };
             if let Some(verdict) = undecided.add(verdict) {
@@ -349,6 +450,11 @@ impl Authorized {
         &self.user
     }
 
+    /// What is noted of the request.
+    pub fn observation(&self) -> &Observation {
+        &self.observation
+    }
+
     /// The attributes of the allowed request.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
@@ -397,6 +503,36 @@ mod tests {
         fn rules(&self, _user: &User, _namespace: &str) -> Rules {
             Rules::default()
         }
+    }
+
+    /// Allows requests with selectors.
+    struct WantsSelectors;
+
+    impl Authorize for WantsSelectors {
+        fn decide<'a>(&'a self, _user: &'a User, attributes: &'a Attributes) -> Deferred<'a, Verdict> {
+            let verdict = if attributes.selectors.is_some() { Verdict::allow } else { Verdict::no_opinion };
+            Deferred::Now(verdict(Reason::NONE))
+        }
+
+        fn rules(&self, _user: &User, _namespace: &str) -> Rules {
+            Rules::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn selectors_are_not_seen_without_their_gate() {
+        let with = Authorizer::new([Arc::new(WantsSelectors) as Arc<dyn Authorize>]);
+        let without = with.clone().without_selectors();
+        assert!(with.sees_selectors() && !without.sees_selectors());
+        let asked = Attributes { selectors: Some(Box::default()), ..pods() };
+        for (authorizer, expected) in [(&with, Decision::Allow), (&without, Decision::NoOpinion)] {
+            assert_eq!(authorizer.decide(&jane(), &asked).await.decision, expected);
+            assert_eq!(authorizer.decide_now(&jane(), &asked).unwrap().decision, expected);
+            assert_eq!(authorizer.check(&jane(), &asked).await.is_ok(), expected == Decision::Allow);
+        }
+        // The modes are shared, also when they are replaced.
+        with.replace([Arc::new(AlwaysAllow) as Arc<dyn Authorize>]);
+        assert_eq!(without.decide(&jane(), &asked).await.decision, Decision::Allow);
     }
 
     fn pods() -> Attributes {

@@ -1,6 +1,7 @@
 //! Client certificates: the name is the subject's common name, the groups are its organizations.
 
 use crate::User;
+use crate::families::CERTIFICATES;
 use aws_lc_rs::digest::{SHA256, digest};
 use outbound::{Pool, Purpose};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -175,6 +176,15 @@ pub struct Certified {
 const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 impl Certified {
+    /// Counts how long the certificate of the client is valid yet.
+    pub(crate) fn count_remaining(&self) {
+        if let Some(Outcome::Valid { until, .. }) = &self.client {
+            let now = unix_time(SystemTime::now()).as_secs();
+            let remaining = u64::try_from(*until).unwrap_or_default().saturating_sub(now);
+            CERTIFICATES.with([]).observe_time(Duration::from_secs(remaining));
+        }
+    }
+
     /// Whether the certificates have to be verified again: a part of them was refused a while ago.
     pub(crate) fn is_stale(&self, now: Instant) -> bool {
         let is_refused =

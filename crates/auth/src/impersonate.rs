@@ -117,7 +117,8 @@ pub async fn impersonate(
         user.groups.push(User::UNAUTHENTICATED.to_owned());
     }
     log::debug!(user = caller.user().name.as_str(), acting_as = user.name.as_str(); "a request is made as another user");
-    Ok(Authenticated::impersonated(user.authenticated()))
+    let impersonated = Authenticated::impersonated(user.authenticated());
+    Ok(impersonated.observed(caller.observation().clone()))
 }
 
 /// Removes the headers of impersonation: the user of a request is known.

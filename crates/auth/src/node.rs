@@ -7,8 +7,9 @@
 //! (`NodeRestriction`), which sees the objects.
 //!
 //! With the feature gate `DynamicResourceAllocation`, a node may read and write its resource slices
-//! ([`Node::with_slices`]). Other gates are taken at their defaults: `AuthorizeNodeWithSelectors` is on,
-//! `ClusterTrustBundle` and `KubeletServiceAccountTokenForCredentialProviders` are off.
+//! ([`Node::with_slices`]). Without the gate `AuthorizeNodeWithSelectors`, a node may read all pods and nodes
+//! ([`Node::without_selectors`]). Other gates are taken at their defaults: `ClusterTrustBundle` and
+//! `KubeletServiceAccountTokenForCredentialProviders` are off.
 
 mod graph;
 mod references;
@@ -43,10 +44,32 @@ const RULES: [(&[&str], &str, &[&str]); 8] = [
     (&["get", "list", "watch"], "node.k8s.io", &["runtimeclasses"]),
 ];
 
+/// The permissions of every node for nodes and pods, where it is not said which of them it may read.
+const RULES_WITHOUT_SELECTORS: [(&[&str], &str, &[&str]); 7] = [
+    (&["create", "get", "list", "watch"], "", &["nodes"]),
+    (&["update", "patch"], "", &["nodes/status"]),
+    (&["update", "patch"], "", &["nodes"]),
+    (&["get", "list", "watch"], "", &["pods"]),
+    (&["create", "delete"], "", &["pods"]),
+    (&["update", "patch"], "", &["pods/status"]),
+    (&["create"], "", &["pods/eviction"]),
+];
+
 /// Decides on requests of nodes.
 pub struct Node {
     state: RwLock<State>,
     rules: Vec<PolicyRule>,
+    /// Whether a node may read its own pods and its own object alone, and has to select them: the gate
+    /// `AuthorizeNodeWithSelectors`.
+    wants_selectors: bool,
+}
+
+fn rules(all: &[(&[&'static str], &'static str, &[&'static str])]) -> Vec<PolicyRule> {
+    let list = |items: &[&'static str]| items.iter().map(|item| Text::known(item)).collect();
+    let rules = all.iter().map(|(verbs, group, resources)| {
+        PolicyRule::new(list(verbs), list(&[group]), list(resources), list(&[]), list(&[]))
+    });
+    rules.collect()
 }
 
 struct State {
@@ -118,11 +141,16 @@ impl Node {
             slices: None,
             graph: Graph::default(),
         };
-        let list = |items: &[&'static str]| items.iter().map(|item| Text::known(item)).collect();
-        let rules = RULES.iter().map(|(verbs, group, resources)| {
-            PolicyRule::new(list(verbs), list(&[group]), list(resources), list(&[]), list(&[]))
-        });
-        Self { state: RwLock::new(state), rules: rules.collect() }
+        Self { state: RwLock::new(state), rules: rules(&RULES), wants_selectors: true }
+    }
+
+    /// The same, but a node may read all pods, nodes and resource slices: without the gate
+    /// `AuthorizeNodeWithSelectors`.
+    #[must_use]
+    pub fn without_selectors(mut self) -> Self {
+        self.wants_selectors = false;
+        self.rules.extend(rules(&RULES_WITHOUT_SELECTORS));
+        self
     }
 
     /// The same, by the resource slices of this type besides: the gate `DynamicResourceAllocation`.
@@ -174,8 +202,8 @@ impl Node {
             ("coordination.k8s.io", "leases") => lease(&asked),
             ("storage.k8s.io", "csinodes") => csi_node(&asked),
             ("resource.k8s.io", "resourceslices") => self.resource_slice(&asked),
-            ("", "nodes") => own_node(&asked),
-            ("", "pods") => self.pod(&asked),
+            ("", "nodes") if self.wants_selectors => own_node(&asked),
+            ("", "pods") if self.wants_selectors => self.pod(&asked),
             _ => by_rules(),
         }
     }
@@ -245,7 +273,8 @@ impl Node {
         match asked.verb {
             "create" => Ok(()),
             "get" | "update" | "patch" | "delete" => self.related(asked, VertexKind::ResourceSlice),
-            "watch" | "list" | "deletecollection" if asked.selects_own() => Ok(()),
+            // What a node deletes is left to admission.
+            "watch" | "list" | "deletecollection" if asked.selects_own() || !self.wants_selectors => Ok(()),
             "watch" | "list" | "deletecollection" => {
                 Err("can only list/watch/deletecollection resourceslices with nodeName field selector".into())
             }
@@ -338,6 +367,10 @@ fn own_node(asked: &Asked<'_>) -> Result<(), Reason> {
 }
 
 impl Authorize for Node {
+    fn counted_as(&self) -> Option<(&'static str, &str)> {
+        Some(("Node", "node"))
+    }
+
     fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes) -> Deferred<'a, Verdict> {
         let checked = match user.as_node() {
             None => Err(Reason::NONE),

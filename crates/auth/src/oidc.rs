@@ -19,8 +19,10 @@ mod verify;
 pub use mapping::{ClaimOrExpression, Mapping, Mappings, Rule};
 pub use provider::InvalidUrl;
 
+use crate::families::JWT_DURATIONS;
 use crate::jwt::{Algorithm, Claims, Unverified};
 use crate::{AuthenticateToken, InvalidToken, Token, TokenIdentity, TokenOutcome, agnostic_audiences};
+use aws_lc_rs::digest::{SHA256, digest};
 use distributed::Resolver;
 use object::quote::quote;
 use object::time::Time;
@@ -28,6 +30,7 @@ use outbound::{Client, Tls, TlsError, Trust};
 use provider::Provider;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 use tasks::Deferred;
 use verify::{Checked, Verifier};
 
@@ -78,6 +81,8 @@ struct Issuer {
     config: Config,
     verifier: Verifier,
     resolver: Option<Arc<Resolver>>,
+    /// The digest of the issuer's name, for metrics.
+    hash: String,
 }
 
 impl Issuer {
@@ -92,7 +97,8 @@ impl Issuer {
             }
             Some(ClaimOrExpression::Expression(_)) | None => None,
         };
-        Ok(Self { config, verifier, resolver })
+        let hash = hash(&config.issuer);
+        Ok(Self { config, verifier, resolver, hash })
     }
 
     /// Whether the issuer is ready to verify tokens, and why not.
@@ -114,10 +120,25 @@ impl Issuer {
         self.user(&claims, audiences)
     }
 
+    /// Counts a token that took from `start` on.
+    fn count(&self, start: Instant, outcome: &TokenOutcome) {
+        let result = if outcome.is_ok() { "success" } else { "failure" };
+        JWT_DURATIONS.with([&self.hash, result]).observe_time(start.elapsed());
+    }
+
     fn user(&self, claims: &Claims, audiences: Vec<String>) -> TokenOutcome {
         let user = self.config.mappings.user(claims)?;
         Ok(Some(TokenIdentity::new(user, audiences)))
     }
+}
+
+/// A digest as the reference shows it.
+fn hash(text: &str) -> String {
+    let mut shown = "sha256:".to_owned();
+    for byte in digest(&SHA256, text.as_bytes()).as_ref() {
+        shown.push_str(&format!("{byte:02x}"));
+    }
+    shown
 }
 
 /// All issuers. They can be replaced while the server runs, for all clones.
@@ -188,20 +209,44 @@ impl Issuers {
 
 impl AuthenticateToken for Issuers {
     fn authenticate<'a>(&'a self, token: Token<'a>, audiences: &'a [String]) -> Deferred<'a, TokenOutcome> {
-        let Some(unverified) = Unverified::parse(token.0) else { return Deferred::Now(Ok(None)) };
+        let start = Instant::now();
+        let (issuer, outcome) = self.authenticate_by(token, audiences);
+        let Some(issuer) = issuer else { return outcome };
+        match outcome {
+            Deferred::Now(outcome) => {
+                issuer.count(start, &outcome);
+                Deferred::Now(outcome)
+            }
+            Deferred::Later(later) => Deferred::later(async move {
+                let outcome = later.await;
+                issuer.count(start, &outcome);
+                outcome
+            }),
+        }
+    }
+}
+
+/// The outcome for a token, and the issuer that it names if that one was asked.
+type AskedIssuer<'a> = (Option<Arc<Issuer>>, Deferred<'a, TokenOutcome>);
+
+impl Issuers {
+    fn authenticate_by<'a>(&'a self, token: Token<'a>, audiences: &'a [String]) -> AskedIssuer<'a> {
+        let nobody = || (None, Deferred::Now(Ok(None)));
+        let Some(unverified) = Unverified::parse(token.0) else { return nobody() };
         let current = self.current();
         let named = verify::issuer_of(unverified.issuer());
         let Some(issuer) = current.iter().find(|issuer| issuer.config.issuer == named).cloned() else {
-            return Deferred::Now(Ok(None));
+            return nobody();
         };
         let Some(audiences) = agnostic_audiences(audiences, &self.audiences) else {
-            return Deferred::Now(Ok(None));
+            return nobody();
         };
+        let asked = Some(issuer.clone());
         let Some(keys) = issuer.verifier.keys() else {
-            return Deferred::Now(Err("oidc: authenticator not initialized".into()));
+            return (asked, Deferred::Now(Err("oidc: authenticator not initialized".into())));
         };
         let refused = |why: String| InvalidToken::from(format!("oidc: verify token: {why}"));
-        match issuer.verifier.check(unverified, &keys, Time::now().unix()) {
+        let outcome = match issuer.verifier.check(unverified, &keys, Time::now().unix()) {
             Err(why) => Deferred::Now(Err(refused(why))),
             Ok(Checked::Verified(claims)) => {
                 match issuer.resolver.as_ref().is_some_and(|resolver| resolver.may_expand(&claims)) {
@@ -213,7 +258,8 @@ impl AuthenticateToken for Issuers {
                 let claims = issuer.verifier.verify_with_new_keys(token.0, &keys).await.map_err(refused)?;
                 issuer.identity(claims, audiences).await
             }),
-        }
+        };
+        (asked, outcome)
     }
 }
 

@@ -128,6 +128,10 @@ impl Rbac {
 }
 
 impl Authorize for Rbac {
+    fn counted_as(&self) -> Option<(&'static str, &str)> {
+        Some(("RBAC", "rbac"))
+    }
+
     fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes) -> Deferred<'a, Verdict> {
         let namespace = match &attributes.target {
             Target::Resource { namespace, .. } => namespace.as_str(),

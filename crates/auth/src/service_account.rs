@@ -187,6 +187,8 @@ struct Verified {
     expires: Option<i64>,
     not_before: Option<i64>,
     issued: Option<i64>,
+    /// From when on the token should have been renewed.
+    warn_after: Option<i64>,
     /// Whether it is a legacy token, by its issuer and its claims.
     is_legacy: bool,
     account: Account,
@@ -213,6 +215,7 @@ impl Verified {
             expires: claims.time("exp")?,
             not_before: claims.time("nbf")?,
             issued: claims.time("iat")?,
+            warn_after: claims.get(PRIVATE).and_then(|private| private.get("warnafter")?.as_i64()),
             is_legacy,
             account: if is_legacy { Account::legacy(claims) } else { Account::bound(claims) },
         })

@@ -11,6 +11,10 @@ mod requirement;
 pub use conditions::Conditions;
 
 use crate::expiring::{Digest, Expiring};
+use crate::families::{
+    MATCH_DURATIONS, MATCH_ERRORS, MATCH_EXCLUSIONS, WEBHOOK_DURATIONS, WEBHOOK_EVALUATIONS,
+    WEBHOOK_FAIL_OPEN,
+};
 use crate::{Attributes, Authorize, Decision, Reason, Rules, Selectors, Target, User, Verdict};
 use aws_lc_rs::digest::{SHA256, digest};
 use object::{Map, Value};
@@ -21,7 +25,7 @@ use schema::views::authorization::{v1, v1beta1};
 use schema::{Type, json};
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tasks::Deferred;
 
 /// The most answers that are kept.
@@ -79,11 +83,16 @@ pub struct Config {
     pub backoff: outbound::Backoff,
 }
 
+/// The type that decisions are counted with.
+const KIND: &str = "Webhook";
+
 /// A server that decides.
 pub struct Webhook {
     server: outbound::Webhook,
     config: Config,
     conditions: Conditions,
+    /// The name that its decisions are counted with.
+    name: String,
     kept: Expiring<Answer>,
 }
 
@@ -109,11 +118,31 @@ impl Webhook {
     /// A server that decides on the requests that match.
     pub fn new(server: Endpoint, config: Config, conditions: Conditions) -> Self {
         let server = outbound::Webhook::new(server, config.backoff, config.timeout);
-        Self { server, config, conditions, kept: Expiring::new(MOST_KEPT) }
+        Self { server, config, conditions, name: "webhook".into(), kept: Expiring::new(MOST_KEPT) }
+    }
+
+    /// With the name of its configuration.
+    #[must_use]
+    pub fn named(self, name: String) -> Self {
+        Self { name, ..self }
     }
 
     async fn ask(&self, review: Review, key: Option<Digest>) -> Verdict {
-        match self.server.review(review.ty, &review.object, None).await {
+        let begin = Instant::now();
+        let outcome = self.server.review(review.ty, &review.object, None).await;
+        let name = self.name.as_str();
+        let is_open = outcome.is_err() && matches!(self.config.failure_policy, FailurePolicy::NoOpinion);
+        let result = match &outcome {
+            Ok(_) => "success",
+            Err(error) if error.is_timeout() => "timeout",
+            Err(_) => "error",
+        };
+        WEBHOOK_EVALUATIONS.with([name, result]).inc();
+        WEBHOOK_DURATIONS.with([name, result]).observe_time(begin.elapsed());
+        if is_open {
+            WEBHOOK_FAIL_OPEN.with([name, result]).inc();
+        }
+        match outcome {
             Ok(object) => {
                 let answer = Answer::of(&object);
                 if let Some(key) = key.filter(|_| answer.reason.to_string().len() < MOST_BYTES) {
@@ -127,6 +156,22 @@ impl Webhook {
             }
             Err(error) => self.unanswered(&error),
         }
+    }
+
+    /// Whether the conditions hold.
+    fn holds(&self, user: &User, attributes: &Attributes) -> Result<bool, String> {
+        if self.conditions.is_empty() {
+            return Ok(true);
+        }
+        let (begin, labels) = (Instant::now(), [self.name.as_str(), KIND]);
+        let outcome = self.conditions.hold(user, attributes);
+        MATCH_DURATIONS.with(labels).observe_time(begin.elapsed());
+        match &outcome {
+            Ok(true) => {}
+            Ok(false) => MATCH_EXCLUSIONS.with(labels).inc(),
+            Err(_) => MATCH_ERRORS.with(labels).inc(),
+        }
+        outcome
     }
 
     fn unanswered(&self, error: &Error) -> Verdict {
@@ -145,7 +190,7 @@ impl Webhook {
 
 impl Authorize for Webhook {
     fn decide<'a>(&'a self, user: &'a User, attributes: &'a Attributes) -> Deferred<'a, Verdict> {
-        match self.conditions.hold(user, attributes) {
+        match self.holds(user, attributes) {
             Ok(true) => {}
             Ok(false) => return Deferred::Now(Verdict::no_opinion(Reason::NONE)),
             Err(error) => return Deferred::Now(self.failed(error)),
@@ -157,6 +202,10 @@ impl Authorize for Webhook {
             return Deferred::Now(answer.verdict());
         }
         Deferred::later(self.ask(review, key))
+    }
+
+    fn counted_as(&self) -> Option<(&'static str, &str)> {
+        Some((KIND, &self.name))
     }
 
     fn rules(&self, _user: &User, _namespace: &str) -> Rules {

@@ -7,6 +7,7 @@
 //!    hangs delays only requests with its tokens.
 
 use crate::expiring::{Digest, Expiring};
+use crate::families::{TOKEN_FETCHES, TOKEN_FETCHES_OPEN, TOKEN_REQUEST_DURATIONS, TOKEN_REQUESTS};
 use crate::webhook::Version;
 use crate::{AuthenticateToken, InvalidToken, Token, TokenIdentity, TokenOutcome, User};
 use aws_lc_rs::hmac;
@@ -19,7 +20,7 @@ use schema::views::authentication::{v1, v1beta1};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tasks::Deferred;
 
 /// How long the server may take to answer, all attempts together.
@@ -88,8 +89,11 @@ impl AuthenticateToken for WebhookTokens {
         let inner = &self.0;
         let digest = inner.digest(token, audiences);
         if let Some(kept) = inner.kept.get(&digest) {
+            TOKEN_REQUESTS.with(["hit"]).inc();
+            TOKEN_REQUEST_DURATIONS.with(["hit"]).observe(0.0);
             return Deferred::Now(Ok(kept));
         }
+        let begin = Instant::now();
         let answer = {
             let mut under_way = inner.under_way.lock().unwrap_or_else(PoisonError::into_inner);
             // A review that ended meanwhile has cached its answer.
@@ -104,7 +108,10 @@ impl AuthenticateToken for WebhookTokens {
         };
         Deferred::later(async move {
             let failed = || Err("authentication failed unexpectedly".into());
-            answer.wait().await.unwrap_or_else(failed)
+            let outcome = answer.wait().await.unwrap_or_else(failed);
+            TOKEN_REQUESTS.with(["miss"]).inc();
+            TOKEN_REQUEST_DURATIONS.with(["miss"]).observe_time(begin.elapsed());
+            outcome
         })
     }
 }
@@ -126,7 +133,11 @@ impl Inner {
     async fn look_up(self: Arc<Self>, digest: Digest, token: String, audiences: Vec<String>) -> TokenOutcome {
         // The review also ends when this task panics.
         let _over = Over { inner: &self, digest };
+        let open = TOKEN_FETCHES_OPEN.with(["in_flight"]);
+        open.inc();
         let outcome = self.ask(&token, &audiences).await;
+        open.dec();
+        TOKEN_FETCHES.with([if outcome.is_ok() { "ok" } else { "error" }]).inc();
         if let Ok(answer) = &outcome
             && answer.as_ref().is_none_or(|identity| bytes_of(&identity.user) <= MOST_USER)
         {

@@ -11,6 +11,7 @@ use auth::{Authorizer, User};
 use cache::{Cache, CacheOptions, Change};
 use kinds::ResourceType;
 use object::Value;
+use observe::Observation;
 use schema::{GroupVersionKind, Limits, Status, json};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -160,7 +161,7 @@ impl Write {
     async fn cost(&self, chain: &Chain) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
         let (namespace, name) = (self.namespace(), self.text("name"));
         let user = User { name: "bench".into(), groups: vec![User::AUTHENTICATED.into()], ..User::default() };
-        let warnings = Warnings::default();
+        let (warnings, observation) = (Warnings::default(), Observation::none());
         let attributes = Attributes {
             operation: Operation::Create,
             resource: &self.resource,
@@ -169,6 +170,7 @@ impl Write {
             name: &name,
             old: None,
             user: &user,
+            observation: &observation,
             dry_run: false,
             warnings: &warnings,
             request: self,

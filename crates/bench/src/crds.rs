@@ -15,7 +15,7 @@ use crate::{
         measure::{Clocks, Drive, Latencies, Measured, Processes},
         plan::Plan,
         scenario::{Check, Work},
-        settings::{Protocol, Server, Size, positive},
+        settings::{Protocol, Server, Size, with_numbers},
         start::Started,
         target::Target,
     },
@@ -80,25 +80,15 @@ impl DefinitionsSettings {
             operations: 10_000,
             style: Style::Table,
         };
-        let mut arguments = arguments.iter();
-        while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().cloned().ok_or(format!("{argument} needs a value"));
-            match argument.as_str() {
-                "--json" => settings.style = Style::Json,
-                "--definitions" => settings.definitions = positive(argument, &value()?)?,
-                "--bytes" => settings.bytes = positive(argument, &value()?)?,
-                "--rules" => settings.rules = positive(argument, &value()?)?,
-                "--operations" => settings.operations = positive(argument, &value()?)?,
-                other => {
-                    if !settings.server.set(other.strip_prefix("--").unwrap_or_default(), value)? {
-                        return Err(format!("there is no option {other:?}; see bench crds --help").into());
-                    }
-                }
-            }
-        }
-        settings.server.start.get_or_insert_with(|| "keelson".into());
-        settings.server.check("--server", "--")?;
-        Ok(settings)
+        let numbers = &mut [
+            ("definitions", &mut settings.definitions),
+            ("bytes", &mut settings.bytes),
+            ("rules", &mut settings.rules),
+            ("operations", &mut settings.operations),
+        ];
+        let (mut server, style) = with_numbers(arguments, "crds", numbers)?;
+        server.start.get_or_insert_with(|| "keelson".into());
+        Ok(Self { server, style, ..settings })
     }
 }
 

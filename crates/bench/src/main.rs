@@ -1,14 +1,19 @@
-//! Measurements: `cargo run --release -p bench -- <what>`. Each subcommand is a module that prints a table,
-//! or JSON lines with `--json`. Figures are printed, never asserted: they belong to a machine.
+//! Measurements: `cargo run --profile dist -p bench -- <what>`. Each subcommand is a module that prints a
+//! table, or JSON lines with `--json`. Figures are printed, never asserted: they belong to a machine.
 
 mod admission;
 mod authz;
 mod cel;
+mod cluster;
 mod codec;
 mod crds;
+mod crowd;
 mod fanout;
+mod kep_3157;
 mod load;
+mod neighbours;
 mod process;
+mod proxied;
 mod report;
 mod soak;
 mod store;
@@ -33,10 +38,15 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "admission", about: admission::ABOUT, run: admission::run },
     Subcommand { name: "authz", about: authz::ABOUT, run: authz::run },
     Subcommand { name: "cel", about: cel::ABOUT, run: cel::run },
+    Subcommand { name: "cluster", about: cluster::ABOUT, run: cluster::run },
     Subcommand { name: "codec", about: codec::ABOUT, run: codec::run },
     Subcommand { name: "crds", about: crds::ABOUT, run: crds::run },
+    Subcommand { name: "crowd", about: crowd::ABOUT, run: crowd::run },
     Subcommand { name: "fanout", about: fanout::ABOUT, run: fanout::run },
+    Subcommand { name: "kep-3157", about: kep_3157::ABOUT, run: kep_3157::run },
     Subcommand { name: "load", about: load::ABOUT, run: load::run },
+    Subcommand { name: "neighbours", about: neighbours::ABOUT, run: neighbours::run },
+    Subcommand { name: "proxied", about: proxied::ABOUT, run: proxied::run },
     Subcommand { name: "soak", about: soak::ABOUT, run: soak::run },
     Subcommand { name: "store", about: store::ABOUT, run: store::run },
     Subcommand { name: "validate", about: validate::ABOUT, run: validate::run },

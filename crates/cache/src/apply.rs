@@ -219,8 +219,8 @@ impl Work {
     }
 
     /// Trims the logs to somewhat less than their budget, the largest log first.
-    fn trim(&self, core: &Core) {
-        let budget = core.options.log_bytes;
+    pub(crate) fn trim(&self, core: &Core) {
+        let budget = core.budgets.log();
         let total = || core.log_bytes.load(Ordering::Relaxed);
         if total() <= budget {
             return;

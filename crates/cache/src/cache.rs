@@ -5,6 +5,7 @@ use crate::{
     apply::Applier,
     follow::{self, Command},
     load,
+    memory::Budgets,
     open::Rounds,
     progress::Progress,
     resource::Core,
@@ -56,6 +57,7 @@ impl Cache {
         let core = Arc::new(Core {
             progress: Progress::new(lineage, revision),
             encodings: Encodings::new(options.encodings),
+            budgets: Budgets::new(&options),
             log_bytes: AtomicUsize::new(0),
             superseded_bytes: AtomicU64::new(0),
             applier: Applier::default(),
@@ -98,7 +100,7 @@ impl Cache {
     }
 
     /// The resource types of the first store.
-    fn own_resources(&self) -> Vec<Arc<Resource>> {
+    pub(crate) fn own_resources(&self) -> Vec<Arc<Resource>> {
         self.routes.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
@@ -194,8 +196,11 @@ impl Cache {
         self.core.progress.is_closed() || self.beside.iter().any(Self::is_closed)
     }
 
-    #[cfg(test)]
     pub(crate) fn core(&self) -> &Core {
         &self.core
+    }
+
+    pub(crate) fn beside(&self) -> &[Self] {
+        &self.beside
     }
 }

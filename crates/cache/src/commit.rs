@@ -8,10 +8,11 @@ use crate::{
     Cache, Entry, Error, Resource,
     entry::{claimed, is_named, within},
     error::{Conflict, Invalid},
-    frame, record,
+    families, frame, record,
 };
 use bytes::Bytes;
 use std::sync::Arc;
+use std::time::Instant;
 use store::{Expect, Head, Key, Op, Returning, Revision};
 
 /// A change of one object.
@@ -108,6 +109,15 @@ impl Change {
         self
     }
 
+    /// The operation that the change is counted as.
+    fn counted_as(&self) -> &'static str {
+        match (&self.write, self.expect) {
+            (Write::Delete, _) => "delete",
+            (Write::Put(_), Expect::Absent) => "create",
+            (Write::Put(_), _) => "update",
+        }
+    }
+
     /// The change as the store takes it.
     fn prepare(&self) -> Result<store::Change, Invalid> {
         let spec = self.resource.spec();
@@ -153,7 +163,11 @@ impl Cache {
         // A store may answer without waiting, so that a loop of writes would never let other tasks run.
         tokio::task::coop::consume_budget().await;
         let committed = loop {
+            let begin = Instant::now();
             let outcome = core.store.commit(written.clone()).await;
+            let failed = matches!(&outcome, Err(error) if !matches!(error, store::Error::Conflict(_)));
+            let prefix = change.resource.spec().prefix();
+            families::changed(change.counted_as(), prefix, begin.elapsed(), failed);
             if core.store.lineage() != lineage {
                 return Err(lost());
             }

@@ -13,7 +13,10 @@ use bytes::Bytes;
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 use store::Revision;
@@ -32,7 +35,8 @@ pub struct Encodings {
     shards: Vec<Mutex<Shard>>,
     /// When unused results were last dropped.
     expired: Mutex<Instant>,
-    budget: usize,
+    /// The budget of each shard.
+    budget: AtomicUsize,
     hasher: RandomState,
 }
 
@@ -92,7 +96,7 @@ impl Encodings {
         Self {
             shards,
             expired: Mutex::new(Instant::now()),
-            budget: budget / SHARDS,
+            budget: AtomicUsize::new(budget / SHARDS),
             hasher: RandomState::new(),
         }
     }
@@ -122,7 +126,9 @@ impl Encodings {
         };
         let mut shard = lock(shard);
         match &made {
-            Ok(bytes) => shard.count(key, &result, bytes.len() + OVERHEAD, self.budget),
+            Ok(bytes) => {
+                shard.count(key, &result, bytes.len() + OVERHEAD, self.budget.load(Ordering::Relaxed));
+            }
             Err(_) => shard.forget(key, &result),
         }
         made
@@ -137,6 +143,19 @@ impl Encodings {
     fn key(&self, entry: &Entry, encoding: Encoding) -> Key {
         let object = self.hasher.hash_one((entry.spec().prefix(), entry.key()));
         Key { revision: entry.mod_revision(), object, form: entry.form(), encoding }
+    }
+
+    /// Changes the budget, and drops results until they are within it.
+    pub(crate) fn set_budget(&self, budget: usize) {
+        let budget = budget / SHARDS;
+        if self.budget.swap(budget, Ordering::Relaxed) > budget {
+            self.shards.iter().for_each(|shard| lock(shard).shrink(budget));
+        }
+    }
+
+    /// The bytes of kept results.
+    pub(crate) fn bytes(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).stats.bytes).sum()
     }
 
     /// The statistics.
@@ -211,6 +230,16 @@ impl Shard {
         if size > budget {
             self.forget(key, result);
         }
+        self.make_room(budget);
+    }
+
+    /// Drops results until they are within a budget. Of none, nothing is left but what is being made.
+    fn shrink(&mut self, budget: usize) {
+        self.make_room(budget);
+        self.release_places();
+    }
+
+    fn make_room(&mut self, budget: usize) {
         while self.stats.bytes > budget && !self.ring.is_empty() {
             self.hand %= self.ring.len();
             let Some(slot) = self.ring.get_mut(self.hand) else { return };
@@ -236,6 +265,10 @@ impl Shard {
                 self.stats.evictions += 1;
             }
         }
+        self.release_places();
+    }
+
+    fn release_places(&mut self) {
         if self.ring.len() < self.ring.capacity() / 4 {
             self.ring.shrink_to(self.ring.len() * 2);
             self.places.shrink_to(self.ring.len() * 2);

@@ -1,5 +1,6 @@
 //! The committed state of one object: canonical bytes and index record, shared by all readers.
 
+use crate::families::DECODE_ERRORS;
 use crate::{
     frame::{self, Unframed},
     record::{self, Record, Scanned},
@@ -56,7 +57,10 @@ pub struct Entry {
 impl Entry {
     /// Reads a stored value. Anything wrong with it is reported with the key.
     pub(crate) fn read(spec: &Arc<Spec>, key: &Key, head: &Head, stored: &[u8]) -> Result<Self, Corrupt> {
-        let corrupt = |reason: String| Corrupt { key: key.clone(), revision: head.mod_revision, reason };
+        let corrupt = |reason: String| {
+            DECODE_ERRORS.with([spec.prefix()]).inc();
+            Corrupt { key: key.clone(), revision: head.mod_revision, reason }
+        };
         let within = within(spec, key).ok_or_else(|| corrupt("its key is not one of its type".into()))?;
         let Unframed { json, at, is_stale } =
             frame::decode(stored, head.mod_revision.0).map_err(|reason| corrupt(reason.into()))?;

@@ -12,6 +12,7 @@ use crate::{
     lag::Next,
     load::{self, Everything},
     log::Log,
+    memory,
     open::{self, Opened},
     resource::Core,
 };
@@ -393,20 +394,9 @@ impl Task {
             resource.tick(now);
         }
         self.core.encodings.expire(now, self.core.options.encoding_retention);
-        let budget = self.core.options.snapshot_bytes as u64;
-        loop {
-            let sizes: Vec<_> =
-                routes.values().map(|resource| (resource.snapshot_bytes(), resource)).collect();
-            let most = sizes.iter().max_by_key(|(bytes, _)| *bytes);
-            match most {
-                Some((_, resource)) if sizes.iter().map(|(bytes, _)| bytes).sum::<u64>() > budget => {
-                    if !resource.snapshots().drop_one() {
-                        break;
-                    }
-                }
-                _ => break,
-            }
-        }
+        let resources: Vec<Arc<Resource>> = routes.values().cloned().collect();
+        drop(routes);
+        memory::drop_snapshots(&self.core, &resources);
     }
 
     /// Loads all types again after the follower failed; false if the cache was dropped or the store closed.

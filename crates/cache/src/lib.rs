@@ -16,7 +16,7 @@
 //!    type it belongs to: a quiet type serves the newest revision too.
 //! 5. **Readers hold nothing up.** A reader takes a pointer to an immutable state; the writers go on.
 //! 6. **Memory is bounded** by the objects themselves, the budget of the logs, the number and age of states
-//!    of the past, and the budget of encodings.
+//!    of the past, and the budget of encodings; these budgets can be lowered while it runs.
 //! 7. **Damage stays where it is.** An object whose bytes cannot be read is reported by its key; all others
 //!    are served. A type whose changes cannot be decrypted without waiting lags alone.
 //!
@@ -32,6 +32,7 @@ mod cursor;
 mod encodings;
 mod entry;
 mod error;
+mod families;
 mod filter;
 mod follow;
 pub mod frame;
@@ -39,6 +40,7 @@ mod lag;
 mod list;
 mod load;
 mod log;
+mod memory;
 mod open;
 mod options;
 mod progress;
@@ -60,8 +62,10 @@ pub use cursor::{Cursor, Update};
 pub use encodings::{Encoding, EncodingStats, Encodings};
 pub use entry::{Entry, Fit, Form};
 pub use error::{Conflict, Error, Invalid};
+pub use families::register_families;
 pub use filter::Filter;
 pub use list::{Freshness, List, Mode, Query};
+pub use memory::CacheMemory;
 pub use options::CacheOptions;
 pub use resource::{Resource, Stats};
 pub use spec::{Field, InvalidPrefix, Scoped, Spec};

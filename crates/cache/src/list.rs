@@ -2,13 +2,14 @@
 
 use crate::{
     Entry, Error, Filter,
+    families::{self, Counts},
     filter::{Keys, Selection},
     log::KeyState,
     resource::Resource,
     tree,
     view::View,
 };
-use std::{num::NonZeroUsize, sync::Arc, vec};
+use std::{num::NonZeroUsize, sync::Arc, time::Instant, vec};
 use store::{Corrupt, Revision};
 
 /// How fresh the state has to be that a reader is shown.
@@ -94,6 +95,21 @@ pub struct List {
     /// Objects in this part of the keys whose bytes are damaged; whether they match is not known.
     pub damaged: Vec<Arc<Corrupt>>,
     items: Items,
+    counted: Option<Counted>,
+}
+
+/// Counts a list when it ends.
+#[derive(Debug)]
+struct Counted {
+    counts: Arc<Counts>,
+    looked_at: usize,
+    returned: usize,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counts.listed(self.looked_at, self.returned);
+    }
 }
 
 #[derive(Debug)]
@@ -106,7 +122,32 @@ impl List {
     /// An empty list that belongs to no revision.
     pub fn none() -> Self {
         let items = Items::Ready(Vec::new().into_iter());
-        Self { revision: Revision::ZERO, next: None, remaining: None, damaged: Vec::new(), items }
+        Self {
+            revision: Revision::ZERO,
+            next: None,
+            remaining: None,
+            damaged: Vec::new(),
+            items,
+            counted: None,
+        }
+    }
+}
+
+impl List {
+    /// The list twice. Both have a pointer for each object.
+    pub fn twice(self) -> [Self; 2] {
+        let (revision, next) = (self.revision, self.next.clone());
+        let (remaining, damaged) = (self.remaining, self.damaged.clone());
+        let entries: Vec<_> = self.collect();
+        let list = |next, damaged, entries: Vec<_>| Self {
+            revision,
+            next,
+            remaining,
+            damaged,
+            items: Items::Ready(entries.into_iter()),
+            counted: None,
+        };
+        [list(next.clone(), damaged.clone(), entries.clone()), list(next, damaged, entries)]
     }
 }
 
@@ -114,13 +155,17 @@ impl Iterator for List {
     type Item = Arc<Entry>;
 
     fn next(&mut self) -> Option<Arc<Entry>> {
-        match &mut self.items {
+        let next = match &mut self.items {
             Items::Lazy { range, selection: None } => range.next(),
             Items::Lazy { range, selection: Some(selection) } => {
                 range.next_where(|entry| selection.matches_in_scope(entry))
             }
             Items::Ready(entries) => entries.next(),
+        };
+        if let Some(counted) = self.counted.as_mut().filter(|_| next.is_some()) {
+            counted.returned += 1;
         }
+        next
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -187,11 +232,22 @@ impl Resource {
                 view => (view?, Some(start)),
             },
         };
-        let list = List::new(&view, selection, start.as_deref(), limit)?;
+        let mut list = List::new(&view, selection, start.as_deref(), limit)?;
+        let looked_at = list.size_hint().1.unwrap_or_default();
+        let counts = Arc::clone(self.counts());
+        list.counted = Some(Counted { counts, looked_at, returned: 0 });
         if list.next.is_some() {
             self.keep(view, era);
         }
         Ok(list)
+    }
+
+    /// How many objects a list with a filter looks at: those of its namespace, or those that an index has for
+    /// one of its fields.
+    pub fn looked_at(&self, filter: Filter) -> usize {
+        let selection = Selection::new(self.spec(), filter);
+        let keys = selection.keys(None);
+        self.with_state(|view, _| selection.narrow(view, &keys).len())
     }
 
     /// Waits until the state is fresh enough.
@@ -200,13 +256,17 @@ impl Resource {
         let core = self.core();
         let (lineage, wanted) = match freshness {
             Freshness::MostRecent => {
-                let newest = core.store.newest_revision().await?;
-                (core.store.lineage(), newest)
+                let newest = core.store.newest_revision().await;
+                families::read_newest(self.spec().prefix(), newest.is_ok());
+                (core.store.lineage(), newest?)
             }
             Freshness::NotOlderThan(revision) => (core.progress.lineage(), revision),
             Freshness::Any => return Ok(()),
         };
-        self.wait_for(lineage, wanted).await
+        let begin = Instant::now();
+        let outcome = self.wait_for(lineage, wanted).await;
+        families::waited(self.spec().prefix(), begin.elapsed());
+        outcome
     }
 
     /// A current state, after one more attempt to decrypt what could not be decrypted before.
@@ -225,7 +285,7 @@ impl List {
     /// A list of entries that the caller has.
     pub fn of(revision: Revision, entries: Vec<Arc<Entry>>) -> Self {
         let items = Items::Ready(entries.into_iter());
-        Self { revision, next: None, remaining: None, damaged: Vec::new(), items }
+        Self { revision, next: None, remaining: None, damaged: Vec::new(), items, counted: None }
     }
 
     fn new(
@@ -264,7 +324,7 @@ impl List {
             }
         };
         let damaged = view.damaged(&from, next.as_deref().or(to.as_deref()))?;
-        Ok(Self { revision: view.revision, next, remaining, damaged, items })
+        Ok(Self { revision: view.revision, next, remaining, damaged, items, counted: None })
     }
 }
 

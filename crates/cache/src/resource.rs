@@ -10,7 +10,9 @@ use crate::{
     apply::Applier,
     encodings::Encodings,
     entry::within,
+    families::{Counts, INITIALIZATIONS},
     log::{KeyState, Log, Released, Transition},
+    memory::Budgets,
     open::{self, Opened, Rounds},
     progress::Progress,
     snapshots::Snapshots,
@@ -34,6 +36,8 @@ pub(crate) struct Core {
     pub(crate) options: CacheOptions,
     pub(crate) progress: Progress,
     pub(crate) encodings: Encodings,
+    /// What logs and states of the past may take at present.
+    pub(crate) budgets: Budgets,
     /// The bytes in the logs of all types.
     pub(crate) log_bytes: AtomicUsize,
     /// The bytes of all states that were superseded so far.
@@ -75,6 +79,7 @@ pub struct Resource {
     state: ShardedLock<State>,
     snapshots: Snapshots,
     watcher_index: WatcherIndex,
+    counts: Arc<Counts>,
     /// The lineage of the store that the state belongs to. Changes under the lock of the state.
     lineage: AtomicU64,
     /// How often existing objects became readable, which no change in the log shows. With the lineage it is
@@ -134,12 +139,15 @@ impl Resource {
         if view.has_unavailable() {
             core.unavailable.note();
         }
+        INITIALIZATIONS.with([spec.prefix()]).inc();
+        let counts = Arc::new(Counts::of(&spec));
         let state = ShardedLock::new(State { view, log });
         Self {
             spec,
             state,
             snapshots,
             watcher_index,
+            counts,
             lineage: AtomicU64::new(core.progress.lineage()),
             openings: AtomicU64::new(0),
             complete_to: AtomicU64::new(u64::MAX),
@@ -147,6 +155,11 @@ impl Resource {
             removed: AtomicBool::new(false),
             core,
         }
+    }
+
+    /// The counters of the type.
+    pub(crate) fn counts(&self) -> &Arc<Counts> {
+        &self.counts
     }
 
     /// The newest announced revision of the store of this type.
@@ -167,6 +180,11 @@ impl Resource {
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.with_state(|view, _| view.len())
+    }
+
+    /// How many objects there are, and their bytes.
+    pub fn size(&self) -> (usize, u64) {
+        self.with_state(|view, _| (view.len(), view.bytes()))
     }
 
     /// Whether there are no objects.
@@ -337,6 +355,7 @@ impl Resource {
 
     /// Applies the changes of a revision, which is newer than all before.
     pub(crate) fn apply(&self, revision: Revision, changes: Vec<ToApply>) {
+        self.counts.applied(changes.len());
         let now = Instant::now();
         let (noted, log_start) = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);

@@ -165,8 +165,7 @@ impl Resource {
     /// Keeps a state of an era that a token names; others make room for it.
     pub(crate) fn keep(&self, view: View, era: Era) {
         self.snapshots().keep(view, || self.era() == era);
-        while self.snapshots().len() > 1 && self.snapshot_bytes() > self.core().options.snapshot_bytes as u64
-        {
+        while self.snapshots().len() > 1 && self.snapshot_bytes() > self.core().budgets.snapshots() as u64 {
             self.snapshots().drop_one();
         }
     }

@@ -27,6 +27,7 @@ pub enum Scoped {
 #[derive(Debug)]
 pub struct Spec {
     prefix: String,
+    reference_prefix: String,
     scoped: Scoped,
     fields: Vec<Field>,
     paths: Paths,
@@ -68,7 +69,17 @@ impl Spec {
         if prefix.is_empty() || prefix.contains(['/', '\0']) {
             return Err(InvalidPrefix(prefix));
         }
-        Ok(Self { prefix, scoped, fields: Vec::new(), paths: Paths::default(), lifetime: None })
+        let reference_prefix = prefix.clone();
+        let paths = Paths::default();
+        Ok(Self { prefix, reference_prefix, scoped, fields: Vec::new(), paths, lifetime: None })
+    }
+
+    /// The prefix of the type's keys in the reference, such as `services/specs`, by which metrics name it.
+    /// Without it, that is the prefix.
+    #[must_use]
+    pub fn known_as(mut self, reference_prefix: impl Into<String>) -> Self {
+        self.reference_prefix = reference_prefix.into();
+        self
     }
 
     /// Adds a selectable field.
@@ -99,6 +110,11 @@ impl Spec {
     /// The first part of every key.
     pub fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// The prefix of its keys in the reference.
+    pub fn reference_prefix(&self) -> &str {
+        &self.reference_prefix
     }
 
     /// Whether its objects live in namespaces.

@@ -20,6 +20,8 @@ pub(crate) struct View {
     pub(crate) superseded: u64,
     /// The bytes that it shares with no newer view, because they were loaded for it.
     pub(crate) own_bytes: u64,
+    /// The bytes of all entries.
+    bytes: u64,
     entries: Tree,
     indexes: Vec<Index>,
     unreadable: Arc<BTreeMap<Box<str>, Unreadable>>,
@@ -52,6 +54,7 @@ impl View {
             revision,
             superseded: 0,
             own_bytes: 0,
+            bytes: entries.iter().map(|entry| entry.bytes().len() as u64).sum(),
             indexes,
             entries: Tree::from_entries(Order::Key, entries),
             unreadable: Arc::new(unreadable),
@@ -60,6 +63,11 @@ impl View {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// The bytes of all entries.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(crate) fn get(&self, key: &str) -> KeyState {
@@ -80,6 +88,8 @@ impl View {
         let before = match state {
             KeyState::Entry(entry) => {
                 let before = self.entries.insert(entry.clone());
+                let freed = before.as_ref().map_or(0, |before| before.bytes().len() as u64);
+                self.bytes = (self.bytes + entry.bytes().len() as u64).saturating_sub(freed);
                 for index in &mut self.indexes {
                     let order = Order::Field(index.field);
                     if let Some(before) =
@@ -103,6 +113,7 @@ impl View {
 
     fn remove(&mut self, key: &str) -> Option<Arc<Entry>> {
         let removed = self.entries.remove(Sort { value: b"", key: key.as_bytes() })?;
+        self.bytes = self.bytes.saturating_sub(removed.bytes().len() as u64);
         for index in &mut self.indexes {
             index.tree.remove(Order::Field(index.field).of(&removed));
         }

@@ -23,6 +23,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: NAME,
     alias: "clusterrole-aggregation",
     account: NAME,
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

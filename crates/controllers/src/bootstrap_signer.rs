@@ -30,6 +30,7 @@ pub const CONTROLLER: Controller = Controller {
     name: "bootstrap-signer-controller",
     alias: "bootstrapsigner",
     account: "bootstrap-signer",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

@@ -25,6 +25,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "persistentvolumeclaim-protection-controller",
     alias: "pvc-protection",
     account: "pvc-protection-controller",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 
@@ -215,8 +216,7 @@ impl Claims {
             if !may_use(&entry) {
                 continue;
             }
-            let pod = stored::decode_part(&POD, entry.bytes())
-                .map_err(|error| Status::internal_error(&error.to_string()))?;
+            let pod = crate::objects::decode_part(&POD, &entry)?;
             used.extend(claims_of(&pod, &entry, claims));
             if used.len() == claims.len() {
                 break;

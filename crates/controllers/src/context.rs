@@ -1,8 +1,10 @@
 //! The context of a controller: its client, its settings and its counters.
 
 use crate::corrections::Corrections;
-use crate::{CertificateAuthority, Controller, Counters, Recorder, Term};
+use crate::workloads::dependents::Dependents;
+use crate::{CertificateAuthority, Controller, Counters, Indexes, Recorder, Term};
 use admission::plugins::Quotas;
+use aggregation::Aggregation;
 use auth::SystemIdentity;
 use cache::{Cache, Resource};
 use registry::{Client, Registry};
@@ -41,6 +43,8 @@ pub type Authority = watch::Receiver<Arc<str>>;
 pub struct ControllerSettings {
     /// The accounts of resource quotas.
     pub quotas: Quotas,
+    /// Other API servers, which have objects too.
+    pub aggregation: Option<Arc<Aggregation>>,
     /// The authority by which clients verify the server.
     pub authority: Authority,
     /// Signs certificates; `None` if the key of the cluster's authority is not known.
@@ -49,6 +53,10 @@ pub struct ControllerSettings {
     pub request_timeout: Duration,
     /// The longest life of a certificate that is signed.
     pub signing_duration: Duration,
+    /// The feature gates.
+    pub gates: kinds::Gates,
+    /// The indexes of dependents that the controllers share.
+    pub indexes: Indexes,
 }
 
 impl Context {
@@ -103,5 +111,11 @@ impl Context {
         let catalog = self.client.registry().catalog();
         let is_served = catalog.served().any(|served| served.resource == resource && served.group == group);
         self.cache().resource(prefix).filter(|_| is_served)
+    }
+
+    /// The objects of a built-in type by their owners. None if the type is not served.
+    pub(crate) fn dependents(&self, prefix: &str) -> Option<Arc<Dependents>> {
+        self.resource(prefix)?;
+        self.settings.indexes.of(self.cache(), prefix)
     }
 }

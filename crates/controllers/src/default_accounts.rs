@@ -15,6 +15,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "serviceaccount-controller",
     alias: "serviceaccount",
     account: "service-account-controller",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 
@@ -57,9 +58,8 @@ impl Reconcile for Accounts {
 
 /// Whether the object is there meanwhile, or its namespace goes.
 pub(crate) fn is_late(error: &Status) -> bool {
-    let mut causes = error.details.iter().flat_map(|details| &details.causes);
     matches!(error.reason, Reason::AlreadyExists | Reason::NotFound)
-        || causes.any(|cause| cause.reason == "NamespaceTerminating")
+        || crate::objects::is_namespace_terminating(error)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! one that cannot be written is logged, and no work fails for it.
 
 mod correlator;
+mod reporter;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,8 @@ use schema::{Status, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::time::Instant;
+
+pub(crate) use reporter::Reporter;
 
 /// Tells people what a controller did.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use tasks::{Ended, Name, Task};
 
 /// Where a follower starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StartFrom {
+pub enum StartFrom {
     /// With a reset and all objects.
     State,
     /// With the next change; a reset comes when changes were lost.
@@ -16,7 +16,7 @@ pub(crate) enum StartFrom {
 
 /// Reports the changes of a type until it is gone, the cache is closed, or the task is dropped. Where it
 /// starts is settled before this returns. After a report that panicked, a reset and all objects are reported.
-pub(crate) fn follow(
+pub fn follow(
     resource: Arc<Resource>,
     from: StartFrom,
     mut report: impl FnMut(Update<'_>) + Send + 'static,

@@ -29,6 +29,7 @@ pub const CONTROLLER: Controller = Controller {
     name: NAME,
     alias: "garbagecollector",
     account: "generic-garbage-collector",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

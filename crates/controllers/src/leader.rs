@@ -9,6 +9,7 @@
 //! 3. A write of the Lease succeeds only if it is as it was read.
 //! 4. No step of a controller begins after its [`Term`], also in a process that did not run for a while.
 
+use crate::families::LEADER;
 use crate::{EventType, Recorder, Subject};
 use auth::SystemIdentity;
 use cache::Filter;
@@ -51,7 +52,7 @@ pub enum Leadership {
     /// The controllers always run: no other server uses the store.
     Alone,
     /// The controllers run while this server holds the Lease.
-    Elected(Election),
+    Elected(Box<Election>),
 }
 
 /// The election among several servers.
@@ -102,7 +103,7 @@ impl Leadership {
     /// The leadership of a server with this host name, over the store of a registry.
     pub fn new(registry: &Arc<Registry>, host: &str) -> Self {
         match registry.cache().store().is_shared() {
-            true => Self::Elected(Election::new(registry, host)),
+            true => Self::Elected(Box::new(Election::new(registry, host))),
             false => Self::Alone,
         }
     }
@@ -143,13 +144,16 @@ impl Election {
     async fn lead(&self, start: impl Fn() -> Vec<Task>, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         let mut seen = Seen::default();
+        let leads = LEADER.with([NAME]);
         loop {
+            leads.set(0.0);
             let renewed = tokio::select! {
                 () = &mut stop => return,
                 renewed = self.acquire(&mut seen) => renewed,
             };
             log::info!(identity = self.identity.as_str(); "this server runs the controllers");
             self.term.renew(renewed);
+            leads.set(1.0);
             let tasks = start();
             let ended = {
                 let term = async {
@@ -163,6 +167,7 @@ impl Election {
                 }
             };
             end(tasks).await;
+            leads.set(0.0);
             match ended {
                 Ended::Stopped => return self.release().await,
                 Ended::Lost => {

@@ -27,8 +27,13 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const CONTROLLER: Controller =
-    Controller { name: NAME, alias: "leader-election", account: NAME, run: |context| Box::pin(run(context)) };
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: NAME,
+    alias: "leader-election",
+    account: NAME,
+    stores: crate::Stores::All,
+    run: |context| Box::pin(run(context)),
+};
 
 const NAME: &str = "leader-election-controller";
 const GROUP: &str = "coordination.k8s.io";

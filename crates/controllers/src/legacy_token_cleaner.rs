@@ -28,6 +28,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "legacy-serviceaccount-token-cleaner-controller",
     alias: "legacy-service-account-token-cleaner",
     account: "legacy-service-account-token-cleaner",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

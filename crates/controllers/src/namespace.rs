@@ -17,6 +17,7 @@
 
 mod conditions;
 mod content;
+mod remote;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ use kinds::{map_at, object_meta};
 use object::time::Time;
 use object::{Map, Text, Value};
 use registry::{Address, Client};
+use remote::RemoteContent;
 use schema::Status;
 use schema::status::Reason;
 use schema::view::View;
@@ -40,8 +42,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tasks::{Ended, Name, Task};
 
-pub(crate) const CONTROLLER: Controller =
-    Controller { name: NAME, alias: "namespace", account: NAME, run: |context| Box::pin(run(context)) };
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: NAME,
+    alias: "namespace",
+    account: NAME,
+    stores: crate::Stores::All,
+    run: |context| Box::pin(run(context)),
+};
 
 const NAME: &str = "namespace-controller";
 /// The finalizer in `spec.finalizers` that this controller removes.
@@ -71,7 +78,15 @@ async fn run(context: Context) {
         }
     });
     let worker = Namespaces {
-        content: Content::new(context.client.clone(), namespaces.clone()),
+        content: Content::new(
+            context.client.clone(),
+            namespaces.clone(),
+            context.settings.aggregation.clone().map(|aggregation| RemoteContent {
+                client: context.client.clone(),
+                aggregation,
+                within: context.settings.request_timeout,
+            }),
+        ),
         client: context.client.clone(),
         namespaces,
         queue: queue.clone(),
@@ -143,9 +158,11 @@ impl Namespaces {
                 }
             }
         }
-        let errors = (!left.errors.is_empty()).then(|| Status::internal_error(&left.errors.join(", ")));
+        let discovery = left.remote_types.failure();
+        let errors: Vec<&str> = discovery.iter().chain(&left.errors).map(String::as_str).collect();
+        let errors = (!errors.is_empty()).then(|| Status::internal_error(&errors.join(", ")));
         let estimate = left.estimate();
-        if estimate.is_some() {
+        if left.resources().next().is_some() {
             self.wait_for_end(name, left);
         }
         match (errors, estimate) {

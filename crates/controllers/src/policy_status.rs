@@ -20,8 +20,13 @@ use schema::{Status, json};
 use std::sync::Arc;
 use type_checking::Warning;
 
-pub(crate) const CONTROLLER: Controller =
-    Controller { name: NAME, alias: NAME, account: NAME, run: |context| Box::pin(run(context)) };
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: NAME,
+    alias: NAME,
+    account: NAME,
+    stores: crate::Stores::All,
+    run: |context| Box::pin(run(context)),
+};
 
 const NAME: &str = "validatingadmissionpolicy-status-controller";
 /// The name of the controller in managed fields.

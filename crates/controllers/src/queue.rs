@@ -6,6 +6,7 @@
 //! row.
 
 use crate::Context;
+use crate::families::QueueCounts;
 use schema::Status;
 use schema::status::Reason;
 use std::collections::{BTreeSet, HashMap};
@@ -48,6 +49,7 @@ pub(crate) trait Reconcile: Send + Sync + 'static {
 pub(crate) struct Queue<K> {
     state: Mutex<State<K>>,
     added: Notify,
+    counts: QueueCounts,
 }
 
 struct State<K> {
@@ -69,7 +71,7 @@ impl<K: Key> Default for Queue<K> {
             running: HashMap::new(),
             failures: HashMap::new(),
         };
-        Self { state: Mutex::new(state), added: Notify::new() }
+        Self { state: Mutex::new(state), added: Notify::new(), counts: QueueCounts::default() }
     }
 }
 
@@ -90,7 +92,12 @@ impl<K: Key> Queue<K> {
     }
 
     fn add_at(&self, key: K, at: Instant) {
-        if self.lock().add(key, at) {
+        let (is_first, waiting) = {
+            let mut state = self.lock();
+            (state.add(key, at), state.due.len())
+        };
+        self.counts.added(waiting);
+        if is_first {
             self.added.notify_one();
         }
     }
@@ -109,8 +116,9 @@ impl<K: Key> Queue<K> {
         at_once: usize,
         worker: Arc<R>,
     ) {
+        self.counts.name(context.name);
         let mut steps = JoinSet::new();
-        let mut keys: HashMap<Id, K> = HashMap::new();
+        let mut keys: HashMap<Id, (K, u64)> = HashMap::new();
         loop {
             let wake = self.lock().next_due();
             let now = Instant::now();
@@ -119,10 +127,16 @@ impl<K: Key> Queue<K> {
                     sleep(TERM_LOOK).await;
                     continue;
                 }
-                if let Some(key) = self.lock().take(now) {
+                let taken = {
+                    let mut state = self.lock();
+                    state.take(now).map(|key| (key, state.due.len()))
+                };
+                if let Some((key, waiting)) = taken {
+                    let due_for = wake.map(|at| now.saturating_duration_since(at)).unwrap_or_default();
+                    let work = self.counts.begun(due_for, waiting);
                     let (worker, started) = (worker.clone(), key.clone());
                     let handle = steps.spawn(async move { worker.reconcile(&started).await });
-                    keys.insert(handle.id(), key);
+                    keys.insert(handle.id(), (key, work));
                 }
                 continue;
             }
@@ -133,7 +147,8 @@ impl<K: Key> Queue<K> {
                         Ok((id, outcome)) => (id, outcome),
                         Err(error) => (error.id(), Err(panicked(&error))),
                     };
-                    if let Some(key) = keys.remove(&id) {
+                    if let Some((key, work)) = keys.remove(&id) {
+                        self.counts.ended(work, outcome.is_err());
                         self.finish(context, key, outcome);
                     }
                 }

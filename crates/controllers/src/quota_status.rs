@@ -22,8 +22,13 @@ use std::time::Duration;
 use tasks::{Name, Task};
 use tokio::time::{Instant, sleep};
 
-pub(crate) const CONTROLLER: Controller =
-    Controller { name: NAME, alias: "resourcequota", account: NAME, run: |context| Box::pin(run(context)) };
+pub(crate) const CONTROLLER: Controller = Controller {
+    name: NAME,
+    alias: "resourcequota",
+    account: NAME,
+    stores: crate::Stores::All,
+    run: |context| Box::pin(run(context)),
+};
 
 const NAME: &str = "resourcequota-controller";
 /// How long a write that was charged and given up stays charged: the time in which the reference counts all

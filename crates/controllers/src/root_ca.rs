@@ -19,6 +19,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "root-ca-certificate-publisher-controller",
     alias: "root-ca-cert-publisher",
     account: "root-ca-cert-publisher",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

@@ -1,6 +1,7 @@
 //! Which controllers run: `--controllers`.
 
-use crate::{CONTROLLERS, Controller};
+use crate::{CONTROLLERS, Controller, Stores};
+use store::Store;
 
 /// The controllers that run: all of them by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,12 +37,27 @@ impl Selection {
         entries.insert(0, format!("-{}", controller.name));
     }
 
-    /// Whether a controller runs: the first entry that names it decides, otherwise whether `*` is there.
+    /// Whether a controller may run: the first entry that names it decides, otherwise whether `*` is there.
     pub fn runs(&self, controller: &Controller) -> bool {
-        let Some(entries) = &self.entries else { return true };
+        self.named(controller).unwrap_or_else(|| self.has_others())
+    }
+
+    /// Whether a controller runs over a store. The default of the controller counts if no entry names it.
+    pub fn runs_over(&self, controller: &Controller, store: &dyn Store) -> bool {
+        let by_default = || controller.stores == Stores::All || !store.is_shared();
+        self.named(controller).unwrap_or_else(|| self.has_others() && by_default())
+    }
+
+    /// What the first entry says that names a controller.
+    fn named(&self, controller: &Controller) -> Option<bool> {
         let is_it = |entry: &str| controller.is_called(entry.strip_prefix('-').unwrap_or(entry));
-        let named = entries.iter().find(|entry| is_it(entry));
-        named.map_or_else(|| entries.iter().any(|entry| entry == "*"), |entry| !entry.starts_with('-'))
+        let named = self.entries.iter().flatten().find(|entry| is_it(entry));
+        named.map(|entry| !entry.starts_with('-'))
+    }
+
+    /// Whether controllers run that no entry names.
+    fn has_others(&self) -> bool {
+        self.entries.as_ref().is_none_or(|entries| entries.iter().any(|entry| entry == "*"))
     }
 }
 
@@ -54,6 +70,8 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use store::contract::Intercepted;
 
     fn runs(entries: &[&str]) -> Vec<&'static str> {
         let mut selection = Selection::default();
@@ -86,6 +104,26 @@ mod tests {
         assert_eq!(runs(&["-resourcequota-controller", "*"]), but("resourcequota-controller"));
         assert_eq!(runs(&["-*,serviceaccount"]), ["serviceaccount-controller"]);
         assert_eq!(runs(&["serviceaccount", "-serviceaccount"]), ["serviceaccount-controller"]);
+    }
+
+    #[test]
+    fn controllers_of_workloads_run_over_a_shared_store_only_if_they_are_named() {
+        let runs_over = |list: Option<&str>, store: &dyn Store| {
+            let mut selection = Selection::default();
+            list.into_iter().for_each(|list| selection.add(list).unwrap());
+            let all = CONTROLLERS.iter().filter(|one| selection.runs_over(one, store));
+            all.map(|one| one.name).collect::<Vec<_>>()
+        };
+        let own = Arc::new(store::memory::Memory::default());
+        let shared = Intercepted::new(own.clone(), |store, change| store.commit(change));
+        assert_eq!(runs_over(None, &*own).len(), CONTROLLERS.len());
+        for list in [None, Some("*")] {
+            let names = runs_over(list, &shared);
+            assert!(names.contains(&"namespace-controller"), "{names:?}");
+            assert!(!names.contains(&"deployment-controller"), "{names:?}");
+        }
+        assert!(runs_over(Some("*,deployment"), &shared).contains(&"deployment-controller"));
+        assert!(!runs_over(Some("*,-deployment"), &*own).contains(&"deployment-controller"));
     }
 
     #[test]

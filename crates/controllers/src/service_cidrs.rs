@@ -25,6 +25,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: NAME,
     alias: NAME,
     account: "service-cidrs-controller",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

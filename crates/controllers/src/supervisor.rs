@@ -1,6 +1,7 @@
 //! Runs controllers, and starts those again that fail.
 
-use crate::{CONTROLLERS, Context, Controller, ControllerSettings, Leadership, Selection};
+use crate::give_way::StockManager;
+use crate::{CONTROLLERS, Context, Controller, ControllerSettings, Leadership, Selection, Stores};
 use registry::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,17 +44,29 @@ impl Counters {
 /// The controllers of a server.
 pub struct Supervisor {
     controllers: Vec<(&'static Controller, Context)>,
+    others: Vec<Start>,
 }
+
+/// Starts something that runs until its task is dropped.
+type Start = Box<dyn Fn() -> Task + Send + Sync>;
 
 impl Supervisor {
     /// The selected controllers.
     pub fn new(registry: &Arc<Registry>, selection: &Selection, settings: ControllerSettings) -> Self {
         let settings = Arc::new(settings);
-        let selected = CONTROLLERS.iter().filter(|controller| selection.runs(controller));
+        let store = registry.cache().store().clone();
+        let selected = CONTROLLERS.iter().filter(|controller| selection.runs_over(controller, &*store));
         let context = |controller: &'static Controller| {
             (controller, Context::new(registry, controller, settings.clone(), Arc::default()))
         };
-        Self { controllers: selected.map(context).collect() }
+        Self { controllers: selected.map(context).collect(), others: Vec::new() }
+    }
+
+    /// Something else that only one of several servers runs, such as a scheduler.
+    #[must_use]
+    pub fn and(mut self, start: impl Fn() -> Task + Send + Sync + 'static) -> Self {
+        self.others.push(Box::new(start));
+        self
     }
 
     /// The counters of each controller, by its name.
@@ -66,18 +79,25 @@ impl Supervisor {
 
     /// Runs the controllers while this server leads, until `stop`.
     pub async fn run(mut self, leadership: Leadership, stop: impl Future<Output = ()>) {
-        if self.controllers.is_empty() {
+        if self.controllers.is_empty() && self.others.is_empty() {
             return;
         }
         let term = leadership.term();
         self.controllers.iter_mut().for_each(|(_, context)| context.term = term.clone());
         let (leadership, controllers) = (Arc::new(leadership), Arc::new(self.controllers));
+        let others = Arc::new(self.others);
         let (stopping, stopped) = watch::channel(());
         let leading = tasks::spawn(Name::ControllerLeadership, move || {
             let (leadership, controllers) = (leadership.clone(), controllers.clone());
+            let others = others.clone();
             let mut stopped = stopped.clone();
             async move {
-                let start = || controllers.iter().map(|(it, context)| keep(it, context.clone())).collect();
+                let start = || {
+                    let manager = controllers.first().map(|(_, context)| StockManager::watch(context));
+                    let controllers =
+                        controllers.iter().map(|(it, context)| keep(it, context.clone(), manager.clone()));
+                    controllers.chain(others.iter().map(|start| start())).collect()
+                };
                 leadership.lead(start, async { drop(stopped.changed().await) }).await;
                 Ended::Done
             }
@@ -89,16 +109,19 @@ impl Supervisor {
 }
 
 /// Runs a controller, again and again if it fails.
-fn keep(controller: &'static Controller, context: Context) -> Task {
+fn keep(controller: &'static Controller, context: Context, manager: Option<StockManager>) -> Task {
     let mut is_again = false;
     tasks::spawn(Name::Controller, move || {
         if std::mem::replace(&mut is_again, true) {
             context.counters.restarts.fetch_add(1, Ordering::Relaxed);
             log::error!(controller = controller.name; "a controller failed and is started again");
         }
-        let run = (controller.run)(context.clone());
+        let (context, manager) = (context.clone(), manager.clone());
         async move {
-            run.await;
+            match manager.filter(|_| controller.stores == Stores::Own) {
+                Some(manager) => manager.give_way(|| (controller.run)(context.clone())).await,
+                None => (controller.run)(context).await,
+            }
             Ended::Done
         }
     })
@@ -127,6 +150,7 @@ mod tests {
             name: "a",
             alias: "b",
             account: "c",
+            stores: crate::Stores::All,
             run: |_| {
                 Box::pin(async {
                     RUNS.fetch_add(1, Ordering::SeqCst);
@@ -139,7 +163,7 @@ mod tests {
         let fixture = Fixture::new().await;
         let counters = Arc::<Counters>::default();
         let context = fixture.context(&CONTROLLER, counters.clone());
-        let supervisor = Supervisor { controllers: vec![(&CONTROLLER, context)] };
+        let supervisor = Supervisor { controllers: vec![(&CONTROLLER, context)], others: Vec::new() };
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(supervisor.run(Leadership::Alone, async { drop(stopped.await) }));
         sleep(Duration::from_millis(1)).await;

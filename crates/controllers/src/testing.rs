@@ -90,11 +90,14 @@ impl Fixture {
         let client = Client::new(registry, SystemIdentity::ApiServer, "test");
         let (authority, receiver) = watch::channel(Self::AUTHORITY.into());
         let settings = ControllerSettings {
+            aggregation: None,
             quotas: shared.quotas,
             authority: receiver,
             request_timeout: Duration::from_secs(60),
             signing_authority: None,
             signing_duration: Duration::from_secs(365 * 24 * 3600),
+            gates: kinds::Gates::DEFAULT,
+            indexes: crate::Indexes::default(),
         };
         Self { client, cache, authority, settings: Arc::new(settings) }
     }
@@ -140,6 +143,18 @@ impl Fixture {
     /// An object, as it is stored.
     pub(crate) fn lookup(&self, prefix: &str, namespace: &str, name: &str) -> Option<Arc<Entry>> {
         self.cache.resource(prefix).unwrap().lookup(namespace, name).unwrap()
+    }
+
+    /// Waits until an event says something.
+    pub(crate) async fn until_event(&self, namespace: &str, reason: &str, message: &str) {
+        let says = async || {
+            let events = self.client.list_objects(Address::core("events", namespace)).await.unwrap();
+            let text = |event: &Value, key: &str| {
+                event.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+            };
+            events.iter().any(|event| text(event, "reason") == reason && text(event, "message") == message)
+        };
+        self.until(&format!("an event {reason}: {message}"), says).await;
     }
 
     /// Waits until something holds.

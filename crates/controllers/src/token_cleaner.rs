@@ -18,6 +18,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "token-cleaner-controller",
     alias: "tokencleaner",
     account: "token-cleaner",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

@@ -26,6 +26,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "serviceaccount-token-controller",
     alias: "serviceaccount-token",
     account: "tokens-controller",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

@@ -21,6 +21,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: NAME,
     alias: "ttl-after-finished",
     account: NAME,
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

@@ -20,6 +20,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "persistentvolume-protection-controller",
     alias: "pv-protection",
     account: "pv-protection-controller",
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

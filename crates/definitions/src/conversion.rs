@@ -12,6 +12,7 @@ mod answer;
 #[cfg(test)]
 mod tests;
 
+use crate::families::{self, Failure};
 use bytes::Bytes;
 use object::{Map, RawJson, Value};
 use outbound::{Bounds, Endpoint, ResolveService, WebhookClients, WebhookServer};
@@ -109,12 +110,22 @@ impl Convert for Webhook {
         Box::pin(async move {
             let start = Instant::now();
             let mut converted = Vec::with_capacity(objects.len());
+            let from = objects.first().and_then(|object| object.get("apiVersion")?.as_str());
+            let from = version_of(from.unwrap_or_default()).to_owned();
             for group in groups(objects) {
+                let begin = Instant::now();
                 let outcome = self.convert_group(group, api_version).await;
+                let failure = outcome.as_ref().err().map(Fault::failure);
+                let counted = families::Conversion {
+                    definition: &self.definition,
+                    from: &from,
+                    to: version_of(api_version),
+                };
+                counted.count(begin.elapsed(), failure);
                 converted.extend(outcome.map_err(|fault| {
                     let milliseconds = start.elapsed().as_millis() as u64;
                     let definition = self.definition.as_str();
-                    let (Fault::Unreachable(why) | Fault::Failed(why)) = &fault;
+                    let (Fault::Unreachable(why) | Fault::Failed(_, why)) = &fault;
                     log::warn!(definition, api_version, milliseconds, error = why.as_str(); "a conversion webhook failed");
                     ConvertError::from(fault)
                 })?);
@@ -129,14 +140,23 @@ enum Fault {
     /// Nobody answered.
     Unreachable(String),
     /// The answer is a refusal, or wrong.
-    Failed(String),
+    Failed(Failure, String),
+}
+
+impl Fault {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Unreachable(_) => Failure::Call,
+            Self::Failed(failure, _) => *failure,
+        }
+    }
 }
 
 impl From<Fault> for ConvertError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Unreachable(why) => Self::Unreachable(unknown_reason_500(why)),
-            Fault::Failed(why) => Self::Failed(unknown_reason_500(why)),
+            Fault::Failed(_, why) => Self::Failed(unknown_reason_500(why)),
         }
     }
 }
@@ -148,6 +168,11 @@ fn is_unreachable(error: &outbound::Error) -> bool {
         Connect { .. } | Lost { .. } | Timeout { .. } | Credentials(_) | Request(_) => true,
         Status { .. } | Answer(_) | TooLarge { .. } => false,
     }
+}
+
+/// The version in `group/version`.
+fn version_of(api_version: &str) -> &str {
+    api_version.rsplit_once('/').map_or(api_version, |(_, version)| version)
 }
 
 /// An object with its JSON.
@@ -179,8 +204,9 @@ fn groups(objects: Vec<Value>) -> Vec<Vec<Sent>> {
 impl Webhook {
     /// Objects of one review in another version.
     async fn convert_group(&self, group: Vec<Sent>, api_version: &str) -> Result<Vec<Value>, Fault> {
-        let version =
-            self.version.ok_or_else(|| Fault::Failed("no supported conversion review versions".into()))?;
+        let version = self
+            .version
+            .ok_or_else(|| Fault::Failed(Failure::Call, "no supported conversion review versions".into()))?;
         let of = group.first().map(|sent| answer::kind_of(&sent.object)).unwrap_or_default();
         let failed = |why: String| format!("conversion webhook for {of} failed: {why}");
         let endpoint = self.connections.get_or_init(|| self.clients.0.get(&self.server));
@@ -193,20 +219,24 @@ impl Webhook {
         let review = endpoint.review(&self.server.path, body, bounds, schema).await;
         let review = review.map_err(|error| match is_unreachable(&error) {
             true => Fault::Unreachable(failed(error.to_string())),
-            false => Fault::Failed(failed(error.to_string())),
+            false => Fault::Failed(Failure::Call, failed(error.to_string())),
         })?;
-        let texts = answer::objects(&review, &uid, version).map_err(|why| Fault::Failed(failed(why)))?;
+        let texts = answer::objects(&review, &uid, version)
+            .map_err(|why| Fault::Failed(Failure::Malformed, failed(why)))?;
         if texts.len() != group.len() {
-            return Err(Fault::Failed(format!(
-                "conversion webhook for {of} returned {} objects, expected {}",
-                texts.len(),
-                group.len()
-            )));
+            return Err(Fault::Failed(
+                Failure::Partial,
+                format!(
+                    "conversion webhook for {of} returned {} objects, expected {}",
+                    texts.len(),
+                    group.len()
+                ),
+            ));
         }
         let is_list = group.len() > 1;
         let convert = |(at, (sent, text)): (usize, (Sent, &Value))| {
             let converted = answer::converted(sent.object, text, api_version);
-            converted.map_err(|fault| Fault::Failed(fault.text(&of, at, is_list)))
+            converted.map_err(|fault| Fault::Failed(Failure::Object, fault.text(&of, at, is_list)))
         };
         group.into_iter().zip(texts).enumerate().map(convert).collect()
     }

@@ -20,11 +20,13 @@ mod conditions;
 pub mod conversion;
 mod definition;
 mod definitions;
+mod families;
 mod handled;
 pub mod kind;
 mod names;
 
 pub use definitions::Definitions;
+pub use families::register_families;
 pub use handled::Handled;
 
 /// The group of definitions.

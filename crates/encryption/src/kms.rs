@@ -34,6 +34,7 @@ use self::key::{ReadKey, Seed};
 use crate::aes::random;
 use crate::blocking;
 use crate::error::Listed;
+use crate::families::{FAILED_SEEDS, SEEDS};
 use crate::{Decrypted, Error, Freshness, Patience};
 
 /// How much longer than the call itself its caller waits.
@@ -119,7 +120,7 @@ impl Plugin {
         let plugin = Arc::new(Self {
             name: name.to_owned(),
             prefix: format!("k8s:enc:kms:v2:{name}:").into_bytes(),
-            client: Client::new(socket, timeout),
+            client: Client::new(name, socket, timeout),
             handle: Handle::current(),
             timing,
             state: RwLock::new(None),
@@ -316,7 +317,13 @@ impl Plugin {
 
     /// A new seed that the plugin has encrypted.
     async fn generate(&self, uid: String) -> Result<Writing, Error> {
-        let (seed, plain) = Seed::generate()?;
+        let begin = Instant::now();
+        let generated = Seed::generate();
+        SEEDS.with([]).observe_time(begin.elapsed());
+        if generated.is_err() {
+            FAILED_SEEDS.with([]).inc();
+        }
+        let (seed, plain) = generated?;
         let request = EncryptRequest { plaintext: plain.to_vec(), uid };
         let answer = self.client.encrypt(request).await;
         let answer = answer.map_err(|error| Error::Kms(format!("failed to encrypt DEK, error: {error}")))?;

@@ -26,6 +26,7 @@ mod aes;
 mod blocking;
 mod config;
 mod error;
+mod families;
 mod kms;
 mod loaded;
 mod provider;
@@ -36,12 +37,14 @@ mod secretbox;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tasks::{Ended, Name};
 use tokio::runtime::Handle;
 
 pub use error::Error;
+pub use families::register_families;
 #[cfg(feature = "test-plugin")]
 pub use kms::fake as test_plugin;
 
@@ -161,7 +164,11 @@ impl Encryption {
     /// The transform of a resource's values. The group is the one that the resource is stored under: events
     /// are `events` of the group `""`, whatever API they came by.
     pub fn for_resource(&self, group: &str, resource: &str) -> Transform {
-        Transform { shared: self.shared.clone(), group: group.into(), resource: resource.into() }
+        let counted_as = match group {
+            "" => resource.into(),
+            group => format!("{resource}.{group}").into(),
+        };
+        Transform { shared: self.shared.clone(), group: group.into(), resource: resource.into(), counted_as }
     }
 
     /// The health check of the KMS plugins, for `/readyz` and `/healthz` but not for `/livez`. There is none
@@ -197,6 +204,8 @@ pub struct Transform {
     shared: Arc<Shared>,
     group: Arc<str>,
     resource: Arc<str>,
+    /// Resource and group, for metrics.
+    counted_as: Arc<str>,
 }
 
 impl Transform {
@@ -204,7 +213,12 @@ impl Transform {
     /// `/registry/secrets/default/a`.
     pub fn encrypt(&self, context: &[u8], plain: &[u8]) -> Result<Bytes, Error> {
         match self.shared.current().resources().find(&self.group, &self.resource) {
-            Some(chain) => chain.encrypt(context, plain),
+            Some(chain) => {
+                let begin = Instant::now();
+                let sealed = chain.encrypt(context, plain);
+                self.count("to_storage", sealed.as_deref().ok(), begin);
+                sealed
+            }
             None => Ok(Bytes::copy_from_slice(plain)),
         }
     }
@@ -223,9 +237,18 @@ impl Transform {
         patience: Patience,
     ) -> Result<Decrypted, Error> {
         match self.shared.current().resources().find(&self.group, &self.resource) {
-            Some(chain) => chain.decrypt(context, &stored, patience),
+            Some(chain) => {
+                let begin = Instant::now();
+                let opened = chain.decrypt(context, &stored, patience);
+                self.count("from_storage", opened.is_ok().then_some(&*stored), begin);
+                opened
+            }
             None => provider::identity(stored),
         }
+    }
+
+    fn count(&self, direction: &str, stored: Option<&[u8]>, begin: Instant) {
+        families::transformed(direction, &self.counted_as, stored, begin.elapsed());
     }
 
     /// Whether values are stored as they are, and none is expected to be encrypted. May change with the file.

@@ -5,6 +5,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use crate::config::Reload;
+use crate::families;
 use crate::loaded::{self, File, FileDigest, Loaded};
 use crate::{Error, LoadOptions, Shared, kms};
 
@@ -68,11 +69,13 @@ pub(crate) async fn follow(path: PathBuf, shared: Weak<Shared>, kms_timing: kms:
         match outcome {
             Ok(loaded) => {
                 shared.replace(loaded);
+                families::reloaded(true);
                 refused = None;
                 log::info!(file:%; "the encryption configuration has changed and is in use");
             }
             Err(error) => {
                 let error = error.to_string();
+                families::reloaded(false);
                 if refused.as_ref().is_none_or(|refused| refused.error != error || refused.digest != known) {
                     log::error!(file:%, error = error.as_str(); "the encryption configuration cannot be used; the one before stays");
                 }

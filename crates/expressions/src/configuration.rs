@@ -160,6 +160,11 @@ fn request() -> [NamedObject; 6] {
             ("requirements", Type::list(Type::object("kubernetes.SelectorRequirement"))),
         ],
     };
+    let selectors = [
+        ("fieldSelector", Type::object("kubernetes.FieldSelectorAttributes")),
+        ("labelSelector", Type::object("kubernetes.LabelSelectorAttributes")),
+    ];
+    let selectors = selectors.into_iter().filter(|_| stage::has_selectors());
     [
         NamedObject {
             name: "kubernetes.SubjectAccessReviewSpec",
@@ -174,7 +179,7 @@ fn request() -> [NamedObject; 6] {
         },
         NamedObject {
             name: "kubernetes.ResourceAttributes",
-            fields: vec![
+            fields: [
                 ("namespace", Type::String),
                 ("verb", Type::String),
                 ("group", Type::String),
@@ -182,9 +187,10 @@ fn request() -> [NamedObject; 6] {
                 ("resource", Type::String),
                 ("subresource", Type::String),
                 ("name", Type::String),
-                ("fieldSelector", Type::object("kubernetes.FieldSelectorAttributes")),
-                ("labelSelector", Type::object("kubernetes.LabelSelectorAttributes")),
-            ],
+            ]
+            .into_iter()
+            .chain(selectors)
+            .collect(),
         },
         NamedObject {
             name: "kubernetes.NonResourceAttributes",

@@ -26,6 +26,7 @@
 pub mod admission;
 pub mod compiled;
 pub mod configuration;
+mod counted;
 pub mod declared;
 pub mod device;
 pub mod field_path;
@@ -37,6 +38,7 @@ pub mod stage;
 pub mod validator;
 
 pub use compiled::{Compiled, Fault};
+pub use counted::register_families;
 pub use rule::{CompiledRule, RuleFault, RuleScope};
 pub use stage::Stage;
 pub use validator::{Change, OBJECT_BUDGET, Outcome, Validator};

@@ -1,9 +1,38 @@
 //! What expressions may use, by whether they are written or stored.
 
-use cel::{Env, EnvSet, Release};
+pub use cel::Release;
+use cel::{Env, EnvSet};
+use std::sync::OnceLock;
 
-/// The oldest release that reads what this server writes.
-const COMPATIBLE: Release = Release(32);
+/// What new expressions may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Compatibility {
+    /// The oldest release that has to read what this server writes.
+    pub release: Release,
+    /// The gate `AuthorizeWithSelectors`: whether authorization checks have selectors, and, in configuration
+    /// files, whether requests have.
+    pub selectors: bool,
+}
+
+impl Default for Compatibility {
+    /// That of a server that emulates nothing.
+    fn default() -> Self {
+        Self { release: Release(32), selectors: true }
+    }
+}
+
+static COMPATIBILITY: OnceLock<Compatibility> = OnceLock::new();
+
+/// Sets what new expressions may use, for the process: environments are shared by all that compile. Only the
+/// first call counts, and only before anything is compiled.
+pub fn set_compatibility(compatibility: Compatibility) {
+    let _ = COMPATIBILITY.set(compatibility);
+}
+
+/// Whether authorization has selectors: the gate `AuthorizeWithSelectors`.
+pub(crate) fn has_selectors() -> bool {
+    COMPATIBILITY.get_or_init(Compatibility::default).selectors
+}
 
 /// What an expression may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,5 +55,6 @@ impl Stage {
 
 /// The environments that those of every use of expressions extend.
 pub fn base() -> EnvSet {
-    EnvSet::base(COMPATIBLE, true)
+    let Compatibility { release, selectors } = *COMPATIBILITY.get_or_init(Compatibility::default);
+    EnvSet::base(release, selectors)
 }

@@ -1,5 +1,6 @@
 //! The rules of a whole schema, and their evaluation on an object.
 
+use crate::counted::{COMPILATIONS, EVALUATIONS};
 use crate::declared::{self, Declaration};
 use crate::message;
 use crate::ratchet::Correlation;
@@ -15,6 +16,7 @@ use object::{Key, Value};
 use schema::structural::{Expression, Interned, Keyed, ListType, Nested, Node, NodeType, Rules};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::time::Instant;
 
 /// The most that all rules of an object may cost.
 pub const OBJECT_BUDGET: u64 = cel::kubernetes::COST_OF_AN_OBJECT;
@@ -172,7 +174,10 @@ impl Validator {
         if !node.has_expressions() {
             return None;
         }
-        Self::of(Part::Node(node), node, declaration, declared::of(node, declaration))
+        let begin = Instant::now();
+        let compiled = Self::of(Part::Node(node), node, declaration, declared::of(node, declaration));
+        COMPILATIONS.with([]).observe_time(begin.elapsed());
+        compiled
     }
 
     fn of(
@@ -233,6 +238,7 @@ impl Validator {
         path: &Path<'_>,
         beside: &dyn Fn(&mut dyn FnMut()),
     ) -> Outcome {
+        let begin = Instant::now();
         let correlation = match change.old.filter(|_| change.ratchets) {
             Some(old) => Correlation::root(&self.node, change.new, old),
             None => Correlation::default(),
@@ -241,6 +247,7 @@ impl Validator {
             Walk { outcome: Outcome::default(), left: budget, inline: INLINE, is_over: false, beside };
         walk.visit(self, change.new, change.old, correlation, path);
         walk.outcome.left = if walk.is_over { 0 } else { walk.left };
+        EVALUATIONS.with([]).observe_time(begin.elapsed());
         walk.outcome
     }
 

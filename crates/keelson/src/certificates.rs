@@ -139,12 +139,17 @@ impl Certificates {
 
     /// The server's URL for a client on this host.
     pub(crate) fn url(&self) -> String {
+        format!("https://{}", self.address())
+    }
+
+    /// The server's address for a client on this host.
+    pub(crate) fn address(&self) -> SocketAddr {
         let address = match self.address.ip() {
             IpAddr::V4(v4) if v4.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             other => other,
         };
-        format!("https://{}", SocketAddr::new(address, self.address.port()))
+        SocketAddr::new(address, self.address.port())
     }
 
     /// The files of the administrator.
@@ -160,6 +165,7 @@ impl Certificates {
         names.addresses.extend(self.names.advertised);
         names.dns.extend(self.names.host.clone());
         let material = self.own.ensure(&names, SystemTime::now())?;
+        self.renew_front_proxy()?;
         for what in &material.made {
             log::info!("made {what}");
         }
@@ -184,6 +190,16 @@ impl Certificates {
         };
         kubeconfig.write(&self.kubeconfig)?;
         Ok(Loaded { serving, client_authority: material.authority, authority, token: material.token })
+    }
+
+    /// Renews the certificate by which other API servers know this one, if the server made it.
+    fn renew_front_proxy(&self) -> Result<(), Error> {
+        if self.own.has_front_proxy() {
+            for what in self.own.front_proxy(SystemTime::now())?.made {
+                log::info!("made {what}");
+            }
+        }
+        Ok(())
     }
 
     /// The authority that signs certificate signing requests: the given one, or that of the data directory.

@@ -7,18 +7,25 @@
 //! underscore in a name counts as a hyphen. Of a repeated flag the last value counts.
 
 mod admission;
+pub(crate) mod emulation;
 mod etcd;
 mod gates;
 pub(crate) mod help;
+mod metrics;
 mod oidc;
 mod runtime_config;
 mod serving;
+mod shown;
 mod table;
 pub(crate) mod value;
+
+use std::collections::BTreeMap;
 
 use crate::options::{ServerOptions, Show};
 use layout::CustomMediaType;
 
+pub(crate) use gates::GateState;
+pub(crate) use metrics::MetricsOptions;
 pub(crate) use runtime_config::RuntimeConfig;
 
 /// One flag.
@@ -159,6 +166,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
     let mut parsed =
         Parsed { options: ServerOptions::default(), without_effect: Vec::new(), warnings: Vec::new() };
     let mut arguments = arguments.into_iter();
+    let mut given = BTreeMap::new();
     while let Some(argument) = arguments.next() {
         // Scripts leave them behind where a variable is empty; the reference ignores them.
         if argument.is_empty() {
@@ -171,6 +179,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
             (None, ValueType::Switch | ValueType::Version) => "true".to_owned(),
             (None, _) => arguments.next().ok_or_else(|| Error::NoValue { flag: argument.shown.clone() })?,
         };
+        given.insert(flag.name, value.clone());
         apply(flag, &value, &mut parsed).map_err(|why| Error::Invalid {
             flag: argument.shown,
             value,
@@ -181,26 +190,25 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parse
         return Ok(parsed);
     }
     finish(&mut parsed)?;
+    parsed.options.debugging.flags = shown::all(&given);
     Ok(parsed)
 }
 
 /// Checks that need several flags, or all values of a repeated flag.
 fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     let options = &mut parsed.options;
-    let resolved = gates::resolve(&options.feature_gates).map_err(Error::Refused)?;
-    options.gates = resolved.gates;
-    options.admission.settings.gates = resolved.gates.admission;
-    options.access.dynamic_resource_allocation = resolved.gates.objects.dynamic_resource_allocation;
-    options.access.anonymous_is_fixed = !resolved.gates.anonymous_config;
-    options.objects.gates = resolved.gates.objects;
-    options.services.has_ranges_of_any_size = resolved.gates.service_ranges_of_any_size;
-    options.storage.encryption.kms_v1 = resolved.gates.kms_v1;
-    if resolved.gates.cbor {
+    parsed.warnings.extend(emulation::resolve(options).map_err(Error::Refused)?);
+    let gates = options.gates;
+    options.admission.settings.gates = gates.admission;
+    options.access.dynamic_resource_allocation = gates.objects.dynamic_resource_allocation;
+    options.access.nodes_need_no_selectors = !gates.node_selectors;
+    options.access.anonymous_is_fixed = !gates.anonymous_config;
+    options.objects.gates = gates.objects;
+    options.services.has_ranges_of_any_size = gates.service_ranges_of_any_size;
+    options.storage.encryption.kms_v1 = gates.kms_v1;
+    if gates.cbor {
         options.storage.etcd.custom = CustomMediaType::Cbor;
     }
-    parsed.warnings.extend(resolved.warnings);
-    let selection = options.runtime_config.resolve(options.priority_and_fairness);
-    options.selection = selection.map_err(Error::Refused)?;
     let warnings =
         access::service_accounts::check(&options.access.service_accounts).map_err(Error::Refused)?;
     parsed.warnings.extend(warnings);
@@ -208,6 +216,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     etcd::check(options).map_err(Error::Refused)?;
     admission::check(&options.admission).map_err(Error::Refused)?;
     options.services.check().map_err(Error::Refused)?;
+    metrics::check(&options.metrics).map_err(Error::Refused)?;
     parsed.warnings.extend(serving::check(options).map_err(Error::Refused)?);
     both(
         ("--tls-cert-file", options.tls_cert_file.is_some()),

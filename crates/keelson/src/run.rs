@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use allocation::{PortRecord, Services};
+use audit::Auditor;
 use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use controllers::{CertificateAuthority, Leadership, Supervisor, event_expiry, service_repair};
 use definitions::conversion::Clients;
 use definitions::{Definitions, Handled};
 use encryption::Encryption;
+use expressions::stage::Compatibility;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use pki::Cluster;
 use registry::{Client, Escalation, PluginWriter, PolicyPermissions, Registry, WriteHooks};
@@ -20,17 +22,24 @@ use server::api::{self, Api};
 use server::health::{Checks, Duplicate, Endpoint};
 use server::tls::{self, Acceptor, Identity};
 use server::version::Info;
-use server::{Lifecycle, Limits, Phase, Server, StartError};
+use server::{
+    Ceiling, Fairness, FlowControlDebug, Flows, Lifecycle, Limits, MemoryLayer, OptionalLayers, Phase,
+    Server, StartError,
+};
 use storage::control::{self, Control};
 use storage::{DataDir, Stores, data_dir};
 use store::Revision;
-use system::{Hooks, LocalComponents, Peers, ServiceOptions, SystemValues, health};
+use system::{FlowConfig, Hooks, LocalComponents, Peers, ServiceOptions, SystemValues, health};
 use tasks::{Name, Task};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
+use crate::backends;
 use crate::certificates::{self, Certificates, FurtherNames, GivenFiles};
+use crate::debugging;
+use crate::egress;
 use crate::kubelets;
+use crate::measure;
 use crate::options::ServerOptions;
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
 use access::authentication::{self, AuthorityFiles, OwnCredentials};
@@ -40,6 +49,8 @@ use access::authorization;
 const RESERVED_DESCRIPTORS: u64 = 256;
 /// The time that controllers have to end in order.
 const CONTROLLERS_END: Duration = Duration::from_secs(5);
+/// The time that buffered audit events have to be sent.
+const AUDIT_END: Duration = Duration::from_secs(5);
 /// The time that it may take to tell other servers of the end of this one.
 const WITHDRAWAL: Duration = Duration::from_secs(2);
 
@@ -71,7 +82,15 @@ pub(crate) enum Error {
     #[error(transparent)]
     Registry(#[from] registry::Error),
     #[error(transparent)]
+    Tracing(#[from] spans::Error),
+    #[error(transparent)]
+    Audit(#[from] audit::Error),
+    #[error(transparent)]
     Kubelets(#[from] kubelets::Error),
+    #[error(transparent)]
+    Backends(#[from] backends::Error),
+    #[error(transparent)]
+    Egress(#[from] egress::Error),
     #[error("{0}")]
     Flag(String),
 }
@@ -91,12 +110,16 @@ pub(crate) fn version(options: &ServerOptions) -> Info {
         git_version: options.version.clone().unwrap_or_else(|| server::version::API.to_owned()),
         build_date: env!("KEELSON_BUILD_DATE").into(),
         compiler: env!("KEELSON_BUILD_COMPILER").into(),
+        emulated: options.emulated,
     }
 }
 
 /// Serves until a signal stops it. `begin` is the start time of the process.
 pub(crate) fn run(options: &ServerOptions, begin: Instant) -> Result<Ending, Error> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // A thread that has nothing to do gives its free memory back, if that was asked for.
+    runtime.enable_all().on_thread_park(sampling::release::if_asked);
+    let runtime = runtime.build().map_err(Error::Runtime)?;
     let ending = runtime.block_on(serve(options, begin));
     // Does not wait for blocking tasks, such as one that reads a certificate.
     runtime.shutdown_background();
@@ -105,10 +128,16 @@ pub(crate) fn run(options: &ServerOptions, begin: Instant) -> Result<Ending, Err
 
 /// The steps of a run, in their order. Each needs what the ones before it made.
 async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error> {
+    emulate(options);
+    measure::configure(options);
     let lifecycle = Lifecycle::new().with_watch_grace(options.watch_grace);
+    egress::check(options.egress_selector.as_deref())?;
+    let auditor = Auditor::open(&options.audit)?;
+    metrics::MAIN.register(audit::metrics::FAMILIES);
     stop_on_signals(&lifecycle)?;
     // The socket is opened first: clients that come early wait there for the rest.
-    let server = listen(options, &lifecycle)?;
+    let ceiling = Ceiling::new(options.memory_limit.bytes());
+    let server = listen(options, &lifecycle, &ceiling)?;
     let addresses = Addresses::new(options, server.address());
 
     // Stored objects.
@@ -121,6 +150,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     let certificates = certificates(options, &stores, &data_dir, given, server.address());
     let service_accounts = ServiceAccounts::load(options, &certificates, &addresses.external)?;
     let loaded = certificates.load()?;
+    let proxy = backends::Identity::load(options, &stores.pki(&data_dir))?;
 
     // What is served, and to whom.
     let cache = Arc::new(stores.cache(&options.storage).await?);
@@ -144,6 +174,12 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     let registry =
         registry(options, cache, authenticators.clone(), service_accounts.issuing, &shared, hooks)?;
     let registry = Arc::new(registry);
+    measure::observe_store(&registry, options);
+    ceiling.connect(registry.cache());
+    keep(Name::MemoryCeiling, {
+        let ceiling = ceiling.clone();
+        move || ceiling.clone().run()
+    });
     services.connect(&registry);
     shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
     last_uses.start(&registry);
@@ -152,6 +188,9 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         Definitions::new(&registry, handled, conversion_clients(options, registry.cache())?);
     definitions.load().await;
     definitions.start().detach();
+
+    let own_address = certificates.address().to_string();
+    let aggregation = backends::start(options, &registry, &proxy, own_address)?;
 
     // TLS, with certificates that are renewed.
     let identity = Identity::new(loaded.serving)?;
@@ -167,7 +206,8 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     };
     let live_until = begin + options.livez_grace;
     let breakers = shared.breakers.clone();
-    let checks = health::checks(&registry, &hooks, &lifecycle, breakers, encrypted, live_until)?;
+    let checks =
+        health::checks(&registry, &hooks, &lifecycle, breakers, encrypted, auditor.clone(), live_until)?;
     let checks = Arc::new(checks);
     keep_store(options, &registry);
     keep_services(&registry, services, services_before);
@@ -176,34 +216,54 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         port: server.address().port(),
         services: options.services,
         client_authority: files.client_authorities(&loaded.client_authority),
-        proxy: files.proxy_info(&options.access.proxy),
+        proxy: files.proxy_info(&options.access.proxy, proxy.own.as_ref()),
         gates: options.objects.gates,
+        pages: debugging::endpoints(options).listed(),
         priority_and_fairness: options.priority_and_fairness,
-        cluster_info: cluster_info(options, &certificates, &addresses.external, loaded.authority),
+        cluster_info: cluster_info(options, &certificates, &addresses, loaded.authority),
         peers: records.peers,
     });
     let signing_authority = certificates.cluster_authority(options)?;
     let settings = controllers::ControllerSettings {
+        aggregation: aggregation.clone(),
         quotas: shared.quotas,
         authority: authority_receiver,
         request_timeout: options.request_timeout,
         signing_authority: signing_authority
             .map(|authority| Arc::new(authority) as Arc<dyn CertificateAuthority>),
         signing_duration: options.signing.duration,
+        gates: options.objects.gates,
+        indexes: controllers::Indexes::default(),
     };
     let controllers = start_controllers(options, settings, &registry, &lifecycle);
     let controllers = keep_system_objects(hooks, &registry, &values, controllers);
+    let flows = flow_control(options, &registry);
 
     // Requests, until a signal.
     let authorizer = registry.config().authorizer.clone();
-    let api = Api::new(registry.clone(), lifecycle.clone(), api_config(options), backends);
-    let (version, layers) = (Arc::new(version(options)), options.layers(&lifecycle).map_err(Error::Flag)?);
+    let api = Api::new(registry.clone(), lifecycle.clone(), api_config(options, &addresses), backends)
+        .with_aggregation(aggregation);
+    let tracer = debugging::tracer(options)?;
+    let version = Arc::new(version(options));
+    let layers = OptionalLayers {
+        tracer: tracer.clone(),
+        memory: Some(MemoryLayer::new(ceiling, registry.clone(), options.request_timeout)),
+        fairness: Some(fairness(options, &registry, flows.as_ref())),
+        flow_control_debug: flows.map(|flows| FlowControlDebug { flows, authorizer: authorizer.clone() }),
+        ..options.layers(&lifecycle, auditor.clone()).map_err(Error::Flag)?
+    };
+    layers.costs.observe();
+    debugging::keep_socket(options);
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), version, layers);
     announce_when_ready(options.log_format, checks, certificates, begin);
     let outcome = server.run(tls, handler).await;
 
     end_controllers(controllers, &lifecycle).await;
+    if let Some(auditor) = auditor {
+        auditor.close(AUDIT_END).await;
+    }
     withdraw(&registry, &values).await;
+    debugging::flush(tracer).await;
     if stores.own().is_some() {
         control::remove(&data_dir);
     }
@@ -214,10 +274,22 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     Ok(if lifecycle.forced() { Ending::Forced } else { Ending::Orderly })
 }
 
+/// Sets what the emulated release means for the whole process: what new expressions may use, and the release
+/// in the OpenAPI documents.
+fn emulate(options: &ServerOptions) {
+    let release = crate::flags::emulation::release;
+    expressions::stage::set_compatibility(Compatibility {
+        release: expressions::stage::Release(release(options.emulated.min_compatible()).0),
+        selectors: options.gates.authorization_selectors,
+    });
+    openapi::v3::set_release(release(options.emulated));
+}
+
 /// Opens the socket.
-fn listen(options: &ServerOptions, lifecycle: &Lifecycle) -> Result<Server, Error> {
+fn listen(options: &ServerOptions, lifecycle: &Lifecycle, ceiling: &Arc<Ceiling>) -> Result<Server, Error> {
     let address = SocketAddr::new(options.bind_address, options.secure_port);
-    let server = Server::listen(address, options.port_use, limits(options), lifecycle.clone())?;
+    let limits = limits(options).within(ceiling.limit());
+    let server = Server::listen(address, options.port_use, limits, lifecycle.clone())?.counted_by(ceiling);
     let server = server.with_shutdown_delay(options.shutdown_delay);
     Ok(if options.sends_retry_after { server.refusing_first() } else { server })
 }
@@ -228,6 +300,8 @@ struct Addresses {
     advertised: IpAddr,
     /// The host and port for clients.
     external: String,
+    /// Whether the options name one of them.
+    is_told: bool,
 }
 
 impl Addresses {
@@ -237,7 +311,8 @@ impl Addresses {
             Some(host) => format!("{host}:{}", bound.port()),
             None => SocketAddr::new(advertised, bound.port()).to_string(),
         };
-        Self { advertised, external }
+        let is_told = options.external_hostname.is_some() || options.advertise_address.is_some();
+        Self { advertised, external, is_told }
     }
 }
 
@@ -337,6 +412,34 @@ fn keep_services(registry: &Arc<Registry>, services: Services, before: Revision)
     });
 }
 
+/// Priority and fairness as it is configured by stored objects; `None` if it is off.
+fn flow_control(options: &ServerOptions, registry: &Arc<Registry>) -> Option<Flows> {
+    let seats = options.in_flight.total();
+    if !options.priority_and_fairness || seats == 0 {
+        return None;
+    }
+    let flows = Flows::new(seats);
+    flows.observe();
+    if let Some(config) = FlowConfig::new(registry) {
+        let config = Arc::new(config);
+        config.configure(&flows);
+        let flows = flows.clone();
+        keep(Name::FlowControlConfig, move || config.clone().run(flows.clone()));
+    }
+    Some(flows)
+}
+
+/// What lets requests in.
+fn fairness(options: &ServerOptions, registry: &Arc<Registry>, flows: Option<&Flows>) -> Fairness {
+    match flows {
+        Some(flows) => {
+            let authorizer = registry.config().authorizer.clone();
+            Fairness::flows(flows.clone(), registry.clone(), authorizer, options.request_timeout)
+        }
+        None => Fairness::plain(options.in_flight, options.request_timeout),
+    }
+}
+
 /// What starts the controllers.
 fn start_controllers(
     options: &ServerOptions,
@@ -345,14 +448,38 @@ fn start_controllers(
     lifecycle: &Lifecycle,
 ) -> impl FnOnce() -> Task + Send + 'static {
     let selection = options.controllers.clone();
+    let schedules = options.scheduler.unwrap_or_else(|| is_whole(options, registry.cache()));
+    let plays_nodes = plays_nodes(options, registry.cache());
+    let nodes = options.nodes.clone();
     let (registry, lifecycle) = (registry.clone(), lifecycle.clone());
     let run = move || {
-        let supervisor = Supervisor::new(&registry, &selection, settings.clone());
-        let leadership = Leadership::new(&registry, &system::host_name());
+        let host = system::host_name();
+        let leadership = Leadership::new(&registry, &host);
+        let mut supervisor = Supervisor::new(&registry, &selection, settings.clone());
+        if schedules {
+            let registry = registry.clone();
+            supervisor = supervisor.and(move || scheduler::start(&registry, &host));
+        }
+        if plays_nodes {
+            let (registry, options) = (registry.clone(), nodes.clone());
+            supervisor = supervisor.and(move || nodes::start(&registry, &options));
+        }
         let lifecycle = lifecycle.clone();
         system::done(supervisor.run(leadership, async move { lifecycle.reached(Phase::Draining).await }))
     };
     move || tasks::spawn(Name::Controllers, run)
+}
+
+/// Whether nodes that exist on paper are played by this server, or by another one on the same etcd.
+fn plays_nodes(options: &ServerOptions, cache: &Cache) -> bool {
+    options.plays_nodes.unwrap_or_else(|| is_whole(options, cache))
+}
+
+/// Whether this process is a whole control plane, as far as flags do not say more: it keeps its objects
+/// itself, and runs controllers.
+fn is_whole(options: &ServerOptions, cache: &Cache) -> bool {
+    let runs_controllers = controllers::CONTROLLERS.iter().any(|each| options.controllers.runs(each));
+    !cache.store().is_shared() && runs_controllers
 }
 
 /// Creates and keeps the system objects, and starts the controllers when they are there: the controllers act
@@ -399,7 +526,7 @@ fn announce_when_ready(
 }
 
 /// Supervises a loop until the process ends, or there is nothing left for it to do.
-fn keep<F>(name: Name, mut work: impl FnMut() -> F + Send + 'static)
+pub(crate) fn keep<F>(name: Name, mut work: impl FnMut() -> F + Send + 'static)
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -454,6 +581,10 @@ fn registry(
 ) -> Result<Registry, Error> {
     let rbac = authorization::rbac(&cache)?;
     let authorizer = authorization::authorizer(&options.access, &cache, &rbac)?;
+    let authorizer = match options.gates.authorization_selectors {
+        true => authorizer,
+        false => authorizer.without_selectors(),
+    };
     let config = registry::Config {
         selection: options.selection.clone(),
         watch_list: options.gates.watch_list,
@@ -466,6 +597,7 @@ fn registry(
         tokens: Some(tokens),
         components: Some(Arc::new(LocalComponents::new(&cache))),
         kubelets: kubelets::addresses(&options.kubelets),
+        paper_nodes: plays_nodes(options, &cache),
         admission: admission::config::chain(&options.admission, &cache, &authorizer, shared)?,
         authorizer,
         hooks: PolicyPermissions::add_to(Escalation::add_to(hooks, &rbac), &cache),
@@ -473,13 +605,15 @@ fn registry(
     Ok(Registry::new(cache, config)?)
 }
 
-fn api_config(options: &ServerOptions) -> api::ApiConfig {
+fn api_config(options: &ServerOptions, addresses: &Addresses) -> api::ApiConfig {
     api::ApiConfig {
         request_timeout: options.request_timeout,
         shortest_watch: options.shortest_watch,
         cbor: options.gates.cbor,
         compression: options.gates.compression,
         stream_bytes_per_second: options.stream_bytes_per_second,
+        external_address: addresses.is_told.then(|| addresses.external.clone()),
+        further_paths: debugging::endpoints(options).listed(),
     }
 }
 
@@ -488,15 +622,14 @@ fn api_config(options: &ServerOptions) -> api::ApiConfig {
 fn cluster_info(
     options: &ServerOptions,
     certificates: &Certificates,
-    external: &str,
+    addresses: &Addresses,
     authority: String,
 ) -> Option<Cluster> {
     let is_signed = options.controllers.runs(&controllers::BOOTSTRAP_SIGNER);
-    let is_told = options.external_hostname.is_some() || options.advertise_address.is_some();
     // A server on the loopback interface alone can be reached nowhere else.
-    let server = match options.bind_address.is_loopback() && !is_told {
+    let server = match options.bind_address.is_loopback() && !addresses.is_told {
         true => certificates.url(),
-        false => format!("https://{external}"),
+        false => format!("https://{}", addresses.external),
     };
     is_signed.then_some(Cluster { server, authority })
 }

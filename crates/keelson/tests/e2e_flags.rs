@@ -191,3 +191,48 @@ fn certificate_directory_with_half_a_pair_is_refused() {
     assert!(said.contains("apiserver.crt, certificate and key must be supplied as a pair"), "{said}");
     assert_eq!(names(here.path()), [""; 0]);
 }
+
+#[test]
+fn emulated_release_has_its_own_api_and_expressions() {
+    let flags = [
+        "--emulated-version=1.31",
+        "--runtime-config=flowcontrol.apiserver.k8s.io/v1beta3=true,authentication.k8s.io/v1beta1=true",
+    ];
+    let server = Server::start(&binary(), &flags).unwrap();
+    let get = |path: &str| server.call("GET", path, &Value::Null).unwrap();
+    let (_, version) = get("/version");
+    assert_eq!(
+        ["minor", "emulationMinor", "minCompatibilityMinor", "gitVersion"].map(|name| version[name].as_str()),
+        [Some("33"), Some("31"), Some("31"), Some("v1.33.7")]
+    );
+    assert_eq!(get("/openapi/v2").1["info"]["version"], "1.31");
+    // What 1.31 does not have yet, and what it still has.
+    let addresses = "/apis/networking.k8s.io/v1/ipaddresses";
+    assert_eq!(get(addresses).0, 404);
+    let level = "/apis/flowcontrol.apiserver.k8s.io/v1beta3/prioritylevelconfigurations/catch-all";
+    assert_eq!(get(level).1["apiVersion"], "flowcontrol.apiserver.k8s.io/v1beta3");
+    let review = json!({"apiVersion": "authentication.k8s.io/v1beta1", "kind": "SelfSubjectReview"});
+    assert_eq!(
+        server.call("POST", "/apis/authentication.k8s.io/v1beta1/selfsubjectreviews", &review).unwrap().0,
+        201
+    );
+    let (_, core) = get("/api/v1");
+    let names: Vec<&str> =
+        core["resources"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+    assert!(names.contains(&"pods/status") && !names.contains(&"pods/resize"), "{names:?}");
+    // Services have addresses whether their objects are served or not.
+    let service = json!({"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}});
+    let (status, service) = server.call("POST", "/api/v1/namespaces/default/services", &service).unwrap();
+    assert_eq!(status, 201);
+    assert!(service["spec"]["clusterIP"].as_str().unwrap().starts_with("10."), "{service}");
+    // Macros with two variables are of 1.32.
+    let policy = json!({"metadata": {"name": "p"}, "spec": {
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
+        "validations": [{"expression": "[1].all(i, v, i < v)"}],
+    }});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let (status, refused) = server.call("POST", path, &policy).unwrap();
+    assert_eq!(status, 422);
+    assert!(refused["message"].as_str().unwrap().contains("undeclared reference to 'all'"), "{refused}");
+    assert!(server.logged("feature gates without an effect yet are changed: ") > 0);
+}

@@ -305,6 +305,9 @@ fn kinds() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// With it, no controller makes objects for those of a test, or changes them.
+const STILL: &str = "--controllers=serviceaccount-controller";
+
 /// Makes objects of many types, and gives their paths.
 fn populate(server: &Server, each: usize) -> Vec<String> {
     let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
@@ -349,7 +352,7 @@ fn objects_of_many_types_go_to_etcd_and_back() {
     let files = Folder::new().unwrap();
     let encryption = encryption(&files);
     let (etcd, servers) = etcd();
-    let server = Server::start(&binary(), &[&encryption]).unwrap();
+    let server = Server::start(&binary(), &[STILL, &encryption]).unwrap();
     let paths = populate(&server, 20);
     let was = objects(&server, &paths);
     assert_eq!(was.len(), 20 * paths.len());
@@ -374,7 +377,7 @@ fn objects_of_many_types_go_to_etcd_and_back() {
     assert!(lease.contains("\"ID\""), "events have a lifetime: {lease}");
     assert!(fail(&to_etcd).contains("is not empty"));
 
-    let server = Server::at(folder, &binary(), &[&servers, &encryption]).unwrap();
+    let server = Server::at(folder, &binary(), &[STILL, &servers, &encryption]).unwrap();
     let in_etcd = objects(&server, &paths);
     assert!(in_etcd.values().map(revision).min().unwrap() > newest);
     assert_eq!(without_revisions(in_etcd.clone()), without_revisions(was));
@@ -389,7 +392,7 @@ fn objects_of_many_types_go_to_etcd_and_back() {
     assert!(out.contains(" objects, ") && out.contains("; revision "), "{out}");
     assert!(!files_with(&data, "k8s:enc:secretbox:v1:one:").unwrap().is_empty());
     assert!(files_with(&data, &STANDARD.encode(TEXT)).unwrap().is_empty());
-    let server = Server::at(folder, &binary(), &[&encryption]).unwrap();
+    let server = Server::at(folder, &binary(), &[STILL, &encryption]).unwrap();
     assert_eq!(objects(&server, &paths), in_etcd);
     assert_gone(&server, newest);
     let made = create(&server, CONFIG_MAPS, &config_map("t-new"));
@@ -400,7 +403,7 @@ fn objects_of_many_types_go_to_etcd_and_back() {
 fn types_in_an_etcd_of_their_own_are_part_of_a_migration() {
     let ((etcd, servers), (other, _)) = (etcd(), etcd());
     let overrides = format!("--etcd-servers-overrides=/events#{}", other.endpoints().join(";"));
-    let server = Server::start(&binary(), &[]).unwrap();
+    let server = Server::start(&binary(), &[STILL]).unwrap();
     let paths = populate(&server, 2);
     let was = objects(&server, &paths);
     let folder = server.stop().unwrap();
@@ -412,7 +415,7 @@ fn types_in_an_etcd_of_their_own_are_part_of_a_migration() {
     assert!(other.value("/registry/keelson.dev/migration").unwrap().is_none());
     std::fs::remove_dir_all(data.join("store")).unwrap();
     succeed(&["migrate", "--from=etcd", "--to=embedded", "--data-dir", text(&data), &servers, &overrides]);
-    let server = Server::at(folder, &binary(), &[]).unwrap();
+    let server = Server::at(folder, &binary(), &[STILL]).unwrap();
     assert_eq!(without_revisions(objects(&server, &paths)), without_revisions(was));
 }
 

@@ -276,7 +276,9 @@ fn a_server_whose_own_addresses_are_refused_serves_all_the_same() {
     assert_eq!(loopback.call("DELETE", &own, &Value::Null).0, 200);
     loopback.create(SERVICES, &service("other", json!({"ports": [{"port": 80}], "clusterIP": "10.0.0.1"})));
     loopback.process.terminate().unwrap();
-    let robbed = Server::start(&folder, &["--advertise-address=192.0.2.7"]);
+    // The controller of endpoints removes those without a service.
+    let flags = ["--advertise-address=192.0.2.7", "--controllers=*,-endpoints-controller"];
+    let robbed = Server::start(&folder, &flags);
     assert_eq!(robbed.call("GET", &own, &Value::Null).0, 404);
     let (_, advertised) = robbed.call("GET", endpoints, &Value::Null);
     assert_eq!(advertised["subsets"][0]["addresses"][0]["ip"], "192.0.2.7", "{advertised}");

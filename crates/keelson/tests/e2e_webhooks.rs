@@ -242,6 +242,30 @@ fn token_that_the_webhook_does_not_answer_for_is_refused_in_its_time() {
     assert!(begin.elapsed() < PATIENCE);
 }
 
+/// Webhooks and their conditions see no selectors without the gate.
+#[test]
+fn webhooks_get_selectors_with_their_gate_only() {
+    let list = "/api/v1/namespaces/default/pods?labelSelector=tier%3Dweb&fieldSelector=spec.nodeName%3Dn";
+    let gates = "--feature-gates=AuthorizeWithSelectors=false,AuthorizeNodeWithSelectors=false";
+    for (gate, is_sent) in [("--feature-gates=AuthorizeWithSelectors=true", true), (gates, false)] {
+        let other = other();
+        let hook = other.webhook(&other.path("authorize"));
+        let path = other.configure(&format!("[{hook}]"));
+        let flags = [
+            other.flag("authentication-token-webhook-config-file", "authenticate"),
+            format!("--authorization-config={}", path.display()),
+            gate.to_owned(),
+        ];
+        let server = Server::start(&binary(), &flags.each_ref().map(String::as_str)).unwrap();
+        assert_eq!(get(&server, "jane-token", list).0, 200);
+        let asked = other.server.requests();
+        let asked = asked.iter().rfind(|request| request.body.contains("\"jane\"")).unwrap();
+        for selector in ["\"labelSelector\"", "\"fieldSelector\""] {
+            assert_eq!(asked.body.contains(selector), is_sent, "{}", asked.body);
+        }
+    }
+}
+
 #[test]
 fn configuration_file_decides_and_changes_take_effect() {
     let other = other();
@@ -313,8 +337,17 @@ fn wrong_configuration_ends_the_start_with_the_reason() {
         "webhook: {",
         "webhook: {matchConditionSubjectAccessReviewVersion: v1, matchConditions: [{expression: request.name}], ",
     );
+    let selectors = conditions.replace("request.name", "has(request.resourceAttributes.fieldSelector)");
+    let without_selectors = || {
+        let path = other.configure(&format!("[{selectors}]"));
+        start(&[
+            format!("--authorization-config={}", path.display()),
+            "--feature-gates=AuthorizeWithSelectors=false,AuthorizeNodeWithSelectors=false".to_owned(),
+        ])
+    };
     fs::write(other.path("broken"), "clusters: [").unwrap();
     let cases = [
+        (without_selectors(), "compilation failed: ERROR: <input>:1:4: undefined field 'fieldSelector'"),
         (config("[{type: RBAC, name: rbac, more: 1}]"), r#"unknown field "authorizers[0].more""#),
         (config("[{type: RBAC"), "yaml: line"),
         (

@@ -3,7 +3,8 @@
 use crate::cells::UNSET;
 use crate::defaults::{each, fill, fill_text, update_map, update_or_insert_map};
 use crate::{
-    About, Cell, Check, Column, Columns, Generation, Kind, MetadataRules, Rules, Scope, Strategy, columns,
+    About, Cell, Check, Column, Columns, Generation, Kind, MetadataRules, Rules, Scope, Strategy, Version,
+    columns,
 };
 use object::field::List;
 use object::{Map, Value};
@@ -39,6 +40,7 @@ const PLAIN: Kind = Kind {
     group: "admissionregistration.k8s.io",
     categories: &["api-extensions"],
     scope: Scope::Cluster,
+    versions: &[Version::V1.introduced(16)],
     generation: Generation::Counted,
     metadata_rules: MetadataRules::General,
     update_checks: &[Check::Metadata, Check::Object],

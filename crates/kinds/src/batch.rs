@@ -7,8 +7,8 @@ mod indexes;
 mod job;
 mod job_spec;
 mod job_status;
-mod schedule;
-mod time_zone;
+pub mod schedule;
+pub(crate) mod time_zone;
 
 #[cfg(test)]
 mod tests;

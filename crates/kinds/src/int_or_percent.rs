@@ -5,8 +5,8 @@ use object::field::{BadValue, Error, List, Path};
 use object::int_or_string::IntOrString;
 use object::name::percent;
 
-/// An absent amount reads as zero.
-fn of(value: Option<&Value>) -> IntOrString {
+/// The amount in a field; zero if the field is absent.
+pub fn of(value: Option<&Value>) -> IntOrString {
     match value {
         Some(Value::String(text)) => IntOrString::String(text.clone()),
         other => {

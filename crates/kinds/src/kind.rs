@@ -1,6 +1,7 @@
 //! The row of a kind: routing, discovery, OpenAPI, tables and authorization attributes derive from it.
 
-use crate::{Check, Columns, FieldPath, NoHooks, Resets, Strategy};
+use crate::life_cycle::{LifeCycle, Release, Replacement};
+use crate::{Check, Columns, FieldPath, Gates, NoHooks, Resets, Strategy};
 use object::{Map, Text, Value};
 use schema::view::View as _;
 use schema::views::autoscaling::v1::Scale;
@@ -163,20 +164,20 @@ pub struct Version {
     pub stored: bool,
     /// The conversion to and from the storage version; `None` if only `apiVersion` differs.
     pub conversion: Option<&'static BuiltinConversion>,
-    /// The deprecation warning for clients that use this version.
-    pub deprecated: Option<&'static str>,
+    /// The releases that have it.
+    pub life: LifeCycle,
 }
 
 impl Version {
     /// `v1`, served by default, stored.
     pub const V1: Self =
-        Self { name: "v1", by_default: true, stored: true, conversion: None, deprecated: None };
+        Self { name: "v1", by_default: true, stored: true, conversion: None, life: LifeCycle::ALWAYS };
     /// `v1`, served by default, but not the storage version.
     pub const V1_NOT_STORED: Self = Self { stored: false, ..Self::V1 };
 
     /// A version that is served only with `--runtime-config`.
     pub const fn on_request(name: &'static str) -> Self {
-        Self { name, by_default: false, stored: false, conversion: None, deprecated: None }
+        Self { name, by_default: false, stored: false, conversion: None, life: LifeCycle::ALWAYS }
     }
 
     /// This version as the storage version.
@@ -184,9 +185,24 @@ impl Version {
         Self { stored: true, ..self }
     }
 
-    /// This version with a deprecation warning.
-    pub const fn deprecated(self, why: &'static str) -> Self {
-        Self { deprecated: Some(why), ..self }
+    /// This version, introduced in 1.`minor`.
+    pub const fn introduced(self, minor: u32) -> Self {
+        Self { life: LifeCycle { introduced: Release(minor), ..self.life }, ..self }
+    }
+
+    /// This version, deprecated since 1.`minor`.
+    pub const fn deprecated(self, minor: u32) -> Self {
+        Self { life: LifeCycle { deprecated: Some(Release(minor)), ..self.life }, ..self }
+    }
+
+    /// This version, not served any more since 1.`minor`.
+    pub const fn removed(self, minor: u32) -> Self {
+        Self { life: LifeCycle { removed: Some(Release(minor)), ..self.life }, ..self }
+    }
+
+    /// This version, replaced by another one or by another kind.
+    pub const fn replaced_by(self, api_version: &'static str, kind: &'static str) -> Self {
+        Self { life: LifeCycle { replacement: Some(Replacement { api_version, kind }), ..self.life }, ..self }
     }
 
     /// This version with its conversion to and from the storage version.
@@ -323,6 +339,14 @@ impl Subresource {
         match self.action {
             Action::Evict => &["policy/v1beta1"],
             _ => &[],
+        }
+    }
+
+    /// Whether the feature gates allow it.
+    pub fn is_enabled(&self, gates: Gates) -> bool {
+        match self.action {
+            Action::Part(WrittenPart::Resize) => gates.in_place_pod_vertical_scaling,
+            _ => true,
         }
     }
 

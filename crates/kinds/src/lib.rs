@@ -28,6 +28,7 @@ mod flowcontrol;
 mod int_or_percent;
 mod kind;
 pub mod label_selector;
+mod life_cycle;
 mod networking;
 mod node;
 pub mod object_meta;
@@ -50,15 +51,19 @@ mod workload;
 pub mod x509;
 
 pub use apiextensions::{Approval, NonStructural, note_stored_version};
+pub use batch::schedule;
+pub use batch::time_zone::find as find_time_zone;
 pub use certificates::CERTIFICATE_USAGES;
 pub use core::{keep_allocated, pod_qos_class, validate_service_addresses};
 pub use custom::CustomStrategy;
 pub use flowcontrol::FLOW_CONTROL_DEFAULTS;
+pub use int_or_percent::of as int_or_percent;
 pub use kind::{
     Action, BuiltinConversion, Connect, Deleted, Dependents, Generation, Kind, MetadataRules, OldVersion,
     Refusal, ScalePaths, Scope, SelectableFields, SelectableRow, Storage, Subresource, SubresourceBody,
     Traffic, Verb, Version, WrittenPart, store_prefix,
 };
+pub use life_cycle::{LifeCycle, Release, Replacement};
 pub use object_options::{Gates, ObjectOptions, Privileged};
 pub use resets::{FieldPath, ResetFields, Resets};
 pub use resource_type::{

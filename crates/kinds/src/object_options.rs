@@ -19,8 +19,8 @@ pub enum Privileged {
     Refused,
 }
 
-/// The feature gates that decide which fields objects keep, and which values are valid. The defaults are
-/// those of the reference.
+/// The feature gates that decide which fields objects keep, which values are valid, and which objects the
+/// server makes at its start. The defaults are those of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
     /// `PreferSameTrafficDistribution`.
@@ -29,6 +29,16 @@ pub struct Gates {
     pub dynamic_resource_allocation: bool,
     /// `CoordinatedLeaderElection`.
     pub coordinated_leader_election: bool,
+    /// `InPlacePodVerticalScaling`.
+    pub in_place_pod_vertical_scaling: bool,
+    /// `MultiCIDRServiceAllocator`.
+    pub multi_cidr_service_allocator: bool,
+    /// `SELinuxChangePolicy`.
+    pub selinux_change_policy: bool,
+    /// `KubeletFineGrainedAuthz`.
+    pub kubelet_fine_grained_authz: bool,
+    /// `MaxUnavailableStatefulSet`.
+    pub max_unavailable_stateful_set: bool,
 }
 
 impl Gates {
@@ -37,6 +47,11 @@ impl Gates {
         prefer_same_traffic_distribution: false,
         dynamic_resource_allocation: false,
         coordinated_leader_election: false,
+        in_place_pod_vertical_scaling: true,
+        multi_cidr_service_allocator: true,
+        selinux_change_policy: true,
+        kubelet_fine_grained_authz: true,
+        max_unavailable_stateful_set: false,
     };
 }
 

@@ -25,11 +25,18 @@ pub(crate) const KINDS: &[&Kind] = &[
 
 /// The versions of the kinds that have all three, with their conversions.
 macro_rules! versions {
-    ($v1beta2:expr, $v1alpha3:expr) => {
+    ($kind:literal, $v1beta2:expr, $v1alpha3:expr) => {
         &[
-            Version { conversion: $v1beta2, ..Version::on_request("v1beta2") },
-            Version::on_request("v1beta1").stored(),
-            Version { conversion: $v1alpha3, ..Version::on_request("v1alpha3") },
+            Version { conversion: $v1beta2, ..Version::on_request("v1beta2") }
+                .introduced(33)
+                .deprecated(36)
+                .removed(39),
+            Version::on_request("v1beta1").stored().introduced(32).deprecated(35).removed(38),
+            Version { conversion: $v1alpha3, ..Version::on_request("v1alpha3") }
+                .introduced(31)
+                .deprecated(34)
+                .removed(37)
+                .replaced_by("resource.k8s.io/v1beta1", $kind),
         ]
     };
 }

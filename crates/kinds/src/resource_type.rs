@@ -6,7 +6,8 @@
 use crate::template;
 use crate::{
     About, Check, Column, Context, Deleted, Dependents, FieldPath, Generation, Kind, MetadataRules, Refusal,
-    Resets, Row, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Verb, Version, WrittenPart,
+    Release, Resets, Row, Scope, SelectableRow, Strategy, Subresource, SubresourceBody, Verb, Version,
+    WrittenPart,
 };
 use object::path::Element;
 use object::path_set::Set;
@@ -49,6 +50,8 @@ pub struct ResourceType {
     pub announced_storage: Option<Text>,
     /// The deprecation warning for clients that use this version.
     pub deprecated: Option<Text>,
+    /// The release that does not serve this version any more, if it is deprecated: `1.34`.
+    pub removed_release: Option<Text>,
     /// The columns of its tables.
     pub columns: Vec<ColumnDefinition>,
     /// How an object becomes a row.
@@ -168,10 +171,13 @@ impl ResourceType {
     pub fn builtin(kind: &'static Kind, version: &'static Version) -> Option<Self> {
         let ty = builtin::by_kind(kind.group, version.name, kind.kind)?;
         let list_kind = format!("{}List", kind.kind);
+        let api_version = api_version(kind.group, version.name);
+        let life = &version.life;
+        let is_deprecated = life.is_deprecated_in(Release::OWN);
         Some(Self {
             group: Text::known(kind.group),
             version: Text::known(version.name),
-            api_version: api_version(kind.group, version.name),
+            api_version: api_version.clone(),
             resource: Text::known(kind.resource),
             singular: Text::known(kind.singular),
             kind: Text::known(kind.kind),
@@ -184,7 +190,11 @@ impl ResourceType {
             subresources: kind.subresources.to_vec(),
             ty: Ref::Static(ty),
             announced_storage: announced_storage(kind),
-            deprecated: version.deprecated.map(Text::known),
+            deprecated: is_deprecated
+                .then(|| life.warning(&api_version, kind.kind))
+                .flatten()
+                .map(Text::from),
+            removed_release: life.removed.filter(|_| is_deprecated).map(|removed| removed.to_string().into()),
             columns: kind.columns.list.iter().map(ColumnDefinition::from).collect(),
             row: RowFn::Builtin(kind.columns.row),
             row_order: kind.row_order,
@@ -244,6 +254,7 @@ impl ResourceType {
             list_ty: Some(list_ty),
             announced_storage: Some(format!("{}/{}/{}", kind.group, kind.version, kind.kind).into()),
             deprecated: None,
+            removed_release: None,
             columns: vec![ColumnDefinition::from(&Column::NAME), ColumnDefinition::from(&Column::CREATED_AT)],
             row: RowFn::Builtin(crate::Columns::NAME_AND_CREATION.row),
             row_order: None,
@@ -303,6 +314,13 @@ impl ResourceType {
             Some(SubresourceBody::Options(kind)) => own(&Text::known(kind)),
             Some(SubresourceBody::Kind(ty)) => ty().kind.clone().unwrap_or_else(|| own(&self.kind)),
         }
+    }
+
+    /// The deprecation warning for clients that use it, or one of its subresources. A subresource of another
+    /// kind, such as a scale, has none.
+    pub fn deprecation(&self, subresource: Option<&Subresource>) -> Option<&Text> {
+        let is_object = |subresource: &Subresource| matches!(subresource.body, SubresourceBody::Object);
+        self.deprecated.as_ref().filter(|_| self.is_custom() || subresource.is_none_or(is_object))
     }
 
     /// Whether it is not built in.

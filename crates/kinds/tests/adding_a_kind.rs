@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates that the recipe touches.
-const CRATES: [&str; 8] = ["object", "pattern", "schema", "merge", "cel", "expressions", "kinds", "xtask"];
+const CRATES: [&str; 9] =
+    ["metrics", "object", "pattern", "schema", "merge", "cel", "expressions", "kinds", "xtask"];
 
 /// A block of the recipe: a new file, or lines after another line of a file.
 struct Step {

@@ -9,9 +9,10 @@
 mod generate;
 
 use generate::{Random, instance, seed};
-use kinds::{Kind, Version};
-use object::{Map, Value};
+use kinds::{Kind, LifeCycle, Release, Replacement, ResourceType, Version};
+use object::{Map, Text, Value};
 use schema::{Limits, Type, builtin, json};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Instances of each version in a run.
@@ -198,20 +199,133 @@ fn keep_what_v1_has(object: &mut Value, random: &mut Random) {
     }
 }
 
+/// What the reference declares: group version, kind, releases in which it is introduced, deprecated and
+/// removed, and what replaces it. A hyphen is nothing.
+const LIFE_CYCLES: &str = include_str!("reference/life_cycles.tsv");
+
+/// All versions of all kinds, with their group version.
+fn versions() -> impl Iterator<Item = (&'static Kind, &'static Version, Text)> {
+    kinds::all().flat_map(|kind| {
+        kind.versions.iter().map(move |version| (kind, version, kinds::api_version(kind.group, version.name)))
+    })
+}
+
 #[test]
-fn versions_that_are_about_to_go_are_warned_of() {
-    let deprecated: Vec<&str> = kinds::all()
-        .flat_map(|kind| kind.versions.iter().filter_map(|version| version.deprecated))
-        .filter(|why| why.contains("unavailable"))
+fn life_cycles_are_those_of_the_reference() {
+    let known: HashMap<(&str, &str), Vec<&str>> = LIFE_CYCLES
+        .lines()
+        .map(|line| line.split('\t').collect::<Vec<_>>())
+        .map(|row| ((row[0], row[1]), row[2..].to_vec()))
         .collect();
-    let mut sorted = deprecated.clone();
-    sorted.sort_unstable();
+    for (kind, version, api_version) in versions() {
+        let LifeCycle { introduced, deprecated, removed, replacement } = version.life;
+        let release =
+            |release: Option<Release>| release.map_or("-".to_owned(), |release| release.to_string());
+        let declared = [
+            release(Some(introduced)),
+            release(deprecated),
+            release(removed),
+            replacement
+                .map_or("-".to_owned(), |Replacement { api_version, kind }| format!("{api_version} {kind}")),
+        ];
+        // The reference says nothing of some versions: then every release has them.
+        let always = || vec!["1.0", "-", "-", "-"];
+        let mut expected = known.get(&(&*api_version, kind.kind)).cloned().unwrap_or_else(always);
+        if expected[0] == "-" {
+            expected[0] = "1.0";
+        }
+        assert_eq!(declared.each_ref().map(String::as_str)[..], expected, "{api_version} {}", kind.kind);
+    }
+}
+
+#[test]
+fn deprecated_versions_are_warned_of_with_their_end() {
+    let mut warnings: Vec<String> = versions()
+        .filter_map(|(kind, version, _)| ResourceType::builtin(kind, version))
+        .filter_map(|ty| {
+            let removed = ty.removed_release.clone();
+            ty.deprecation(None).map(|warning| format!("{warning} [{}]", removed.unwrap_or_default()))
+        })
+        .collect();
+    warnings.sort_unstable();
     assert_eq!(
-        sorted,
+        warnings,
         [
-            "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy is deprecated in v1.31+, unavailable in v1.34+",
-            "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicyBinding is deprecated in v1.31+, unavailable in v1.34+",
-            "storage.k8s.io/v1alpha1 VolumeAttributesClass is deprecated in v1.32+, unavailable in v1.35+",
+            "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicy is deprecated in v1.31+, unavailable in v1.34+ [1.34]",
+            "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicyBinding is deprecated in v1.31+, unavailable in v1.34+ [1.34]",
+            "authentication.k8s.io/v1beta1 SelfSubjectReview is deprecated in v1.30+, unavailable in v1.33+ [1.33]",
+            "flowcontrol.apiserver.k8s.io/v1beta3 FlowSchema is deprecated in v1.29+, unavailable in v1.32+; use flowcontrol.apiserver.k8s.io/v1 FlowSchema [1.32]",
+            "flowcontrol.apiserver.k8s.io/v1beta3 PriorityLevelConfiguration is deprecated in v1.29+, unavailable in v1.32+; use flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration [1.32]",
+            "storage.k8s.io/v1alpha1 VolumeAttributesClass is deprecated in v1.32+, unavailable in v1.35+ [1.35]",
+            "v1 ComponentStatus is deprecated in v1.19+ []",
+            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice []",
         ]
     );
+}
+
+#[test]
+fn subresources_of_another_kind_are_not_deprecated() {
+    let (kind, version, _) =
+        versions().find(|(kind, version, _)| kind.resource == "deployments" && version.name == "v1").unwrap();
+    let deprecated =
+        ResourceType { deprecated: Some("x".into()), ..ResourceType::builtin(kind, version).unwrap() };
+    let of = |name: &str| deprecated.deprecation(deprecated.subresource(name)).is_some();
+    assert_eq!((of("status"), of("scale")), (true, false));
+}
+
+/// The reference stores a kind in its most preferred version that the oldest compatible release has, or else
+/// in the version of the newest release. The oldest releases that can be asked for are 1.31 and 1.32.
+#[test]
+fn storage_versions_are_the_same_for_every_oldest_compatible_release() {
+    /// What the reference stores in one version, whatever release reads it.
+    const FIXED: [&str; 8] = [
+        "leasecandidates",
+        "ipaddresses",
+        "servicecidrs",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "volumeattributesclasses",
+        "devicetaintrules",
+        "storageversions",
+    ];
+    for kind in kinds::all().filter(|kind| !FIXED.contains(&kind.resource)) {
+        let Some(stored) = kind.storage_version() else { continue };
+        for oldest in [31, 32] {
+            // The version of the newest release is preferred.
+            let others = kind.versions.iter().filter(|version| version.name != stored.name);
+            let chosen = std::iter::once(stored).chain(others).find(|version| {
+                version.life.introduced <= Release(oldest) && version.life.replacement.is_none()
+            });
+            assert_eq!(chosen.unwrap_or(stored).name, stored.name, "{} in 1.{oldest}", kind.resource);
+        }
+    }
+}
+
+#[test]
+fn zero_shares_of_v1beta3_are_kept_by_an_annotation() {
+    let (kind, version, _) = versions()
+        .find(|(kind, version, _)| {
+            kind.resource == "prioritylevelconfigurations" && version.name == "v1beta3"
+        })
+        .unwrap();
+    let ty = builtin::by_kind(kind.group, "v1beta3", kind.kind).unwrap();
+    let read = |text: &str| json::decode(ty, text.as_bytes(), &Limits::default()).unwrap().value;
+    let shares =
+        |object: &Value| object.get("spec")?.get("limited")?.get("nominalConcurrencyShares")?.as_i64();
+    let conversion = version.conversion.unwrap();
+    let annotations = r#""annotations":{"flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares":""},"#;
+    for (annotations, expected) in [("", 30), (annotations, 0)] {
+        let mut object = read(&format!(
+            r#"{{"metadata":{{{annotations}"name":"a"}},"spec":{{"type":"Limited","limited":{{"nominalConcurrencyShares":0}}}}}}"#
+        ));
+        let before = object.get("metadata").cloned();
+        (conversion.default)(object.as_map_mut().unwrap());
+        (conversion.to_stored)(&mut object);
+        assert_eq!(shares(&object), Some(expected));
+        assert!(object.get("metadata").unwrap().get("annotations").is_none());
+        (conversion.from_stored)(&mut object);
+        // In this version zero is no value of its own.
+        let shown = (expected > 0).then_some(expected);
+        assert_eq!((object.get("metadata").cloned(), shares(&object)), (before, shown));
+    }
 }

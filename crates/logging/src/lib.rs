@@ -1,18 +1,25 @@
 //! Log lines to standard error: one line per event, as text or JSON.
 //!
-//! Without raised verbosity, crates of other projects log only warnings and errors.
+//! Without raised verbosity, crates of other projects log only warnings and errors, and a call site that
+//! repeats itself is limited.
 //!
 //! A line that cannot be written is lost, and the health check `log` fails until the next line is written.
+
+mod repeated;
+mod verbosity;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use log::kv::{Key, Value, VisitSource};
-use log::{Level, LevelFilter, Log, Metadata, Record};
+use log::kv::{Key, Source, Value, VisitSource};
+use log::{Level, Log, Metadata, Record};
+use repeated::{CallSites, LeftOut, Verdict};
 use schema::json;
+
+pub use verbosity::{Modules, is_verbose, set_verbosity, verbosity};
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +38,9 @@ static LOGGER: OnceLock<Logger> = OnceLock::new();
 const OWN_CRATES: &[&str] = &[
     "access",
     "admission",
+    "aggregation",
     "allocation",
+    "audit",
     "auth",
     "cache",
     "cel",
@@ -39,20 +48,28 @@ const OWN_CRATES: &[&str] = &[
     "definitions",
     "encryption",
     "expressions",
+    "flowcontrol",
     "keelson",
     "kinds",
     "layout",
     "logging",
     "merge",
+    "metrics",
+    "nodes",
     "object",
+    "observe",
     "openapi",
     "operations",
     "outbound",
     "pattern",
     "pki",
+    "profiles",
     "registry",
+    "sampling",
+    "scheduler",
     "schema",
     "server",
+    "spans",
     "storage",
     "store",
     "streams",
@@ -61,10 +78,10 @@ const OWN_CRATES: &[&str] = &[
 ];
 
 /// Starts the logger of the process.
-pub fn start(format: Format, verbosity: u8) {
-    let logger = LOGGER.get_or_init(|| Logger { format, levels: Levels::of(verbosity) });
+pub fn start(format: Format, verbosity: u32, modules: Modules) {
+    let logger = LOGGER.get_or_init(|| Logger { format, sites: CallSites::default() });
     if log::set_logger(logger).is_ok() {
-        log::set_max_level(logger.levels.own);
+        verbosity::start(verbosity, modules);
     }
 }
 
@@ -73,45 +90,42 @@ pub fn is_failing() -> bool {
     LAST_WRITE_FAILED.load(Ordering::Relaxed)
 }
 
-/// The log levels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Levels {
-    /// Of this project's crates.
-    own: LevelFilter,
-    /// Of all others.
-    other: LevelFilter,
-}
-
-impl Levels {
-    fn of(verbosity: u8) -> Self {
-        match verbosity {
-            0..=1 => Self { own: LevelFilter::Info, other: LevelFilter::Warn },
-            2..=5 => Self { own: LevelFilter::Debug, other: LevelFilter::Debug },
-            _ => Self { own: LevelFilter::Trace, other: LevelFilter::Trace },
-        }
-    }
-
-    fn allow(self, metadata: &Metadata<'_>) -> bool {
-        let target = metadata.target();
-        let is_own = OWN_CRATES.contains(&target.split("::").next().unwrap_or(target));
-        metadata.level() <= if is_own { self.own } else { self.other }
-    }
-}
-
 struct Logger {
     format: Format,
-    levels: Levels,
+    sites: CallSites,
 }
 
 impl Log for Logger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        self.levels.allow(metadata)
+        verbosity::allows(metadata)
     }
 
     fn log(&self, record: &Record<'_>) {
         if !self.enabled(record.metadata()) {
             return;
         }
+        let now = Instant::now();
+        for LeftOut { module, line, lines } in self.sites.unsaid(now) {
+            let fields = [("module", Value::from(module)), ("line", line.into()), ("left_out", lines.into())];
+            let mut said = Record::builder();
+            said.level(Level::Info).args(format_args!("lines that repeat were left out"));
+            self.write(&said.key_values(&fields).build());
+        }
+        match self.sites.admit(record, now) {
+            Verdict::LeftOut => {}
+            Verdict::Written(0) => self.write(record),
+            Verdict::Written(left_out) => {
+                let fields = (record.key_values(), ("left_out", left_out));
+                self.write(&record.to_builder().key_values(&Joined(&fields.0, fields.1)).build());
+            }
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+impl Logger {
+    fn write(&self, record: &Record<'_>) {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let line = match self.format {
             Format::Text => text_line(record, since_epoch.as_millis()),
@@ -120,8 +134,16 @@ impl Log for Logger {
         let written = std::io::stderr().lock().write_all(line.as_bytes());
         LAST_WRITE_FAILED.store(written.is_err(), Ordering::Relaxed);
     }
+}
 
-    fn flush(&self) {}
+/// The fields of a line, and the number of lines that were left out before it.
+struct Joined<'a>(&'a dyn Source, (&'static str, u64));
+
+impl Source for Joined<'_> {
+    fn visit<'kvs>(&'kvs self, visitor: &mut dyn VisitSource<'kvs>) -> Result<(), log::kv::Error> {
+        self.0.visit(visitor)?;
+        visitor.visit_pair(Key::from_str(self.1.0), Value::from(self.1.1))
+    }
 }
 
 fn text_line(record: &Record<'_>, milliseconds: u128) -> String {
@@ -217,20 +239,6 @@ mod tests {
     use super::*;
 
     const FIELDS: [(&str, &str); 3] = [("path", "/a"), ("why", "it was \"so\""), ("empty", "")];
-
-    #[test]
-    fn other_crates_log_info_only_with_raised_verbosity() {
-        let allowed = |verbosity, target, level| {
-            Levels::of(verbosity).allow(&Metadata::builder().target(target).level(level).build())
-        };
-        assert!(allowed(0, "keelson::run", Level::Info));
-        assert!(allowed(0, "store", Level::Info));
-        assert!(!allowed(0, "store", Level::Debug));
-        assert!(!allowed(0, "fjall::db", Level::Info));
-        assert!(!allowed(0, "storehouse", Level::Info));
-        assert!(allowed(0, "fjall::db", Level::Warn));
-        assert!(allowed(2, "fjall::db", Level::Info));
-    }
 
     #[test]
     fn every_crate_of_the_project_is_listed() {

@@ -11,6 +11,12 @@ use std::io::Read;
 /// Packages by OpenAPI name, ascending, and their blocks.
 static BLOCKS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
 
+/// Packages of versions that only older releases serve, and those with the texts of their types.
+const OLD_PACKAGES: &[(&str, &str)] = &[
+    ("io.k8s.api.authentication.v1beta1", "io.k8s.api.authentication.v1"),
+    ("io.k8s.api.flowcontrol.v1beta3", "io.k8s.api.flowcontrol.v1"),
+];
+
 /// The description of a field in the reference; with an empty `field`, that of the type.
 ///
 /// The type is named as in the schema or as in OpenAPI documents. Each call inflates the texts of one package
@@ -36,6 +42,7 @@ impl Descriptions {
     /// The text of a field, or, with an empty `field`, of a type by its OpenAPI name.
     pub(crate) fn text(&mut self, openapi: &str, field: &str) -> Option<&str> {
         let (package, ty) = openapi.rsplit_once('.')?;
+        let package = OLD_PACKAGES.iter().find(|(old, _)| *old == package).map_or(package, |(_, new)| new);
         let at = BLOCKS.binary_search_by(|(name, _)| (*name).cmp(package)).ok()?;
         let (name, block) = BLOCKS.get(at)?;
         self.packages.entry(name).or_insert_with(|| PackageDescriptions::inflate(block)).text(ty, field)

@@ -4,7 +4,7 @@
 //! follow each other in any order: what is left to make is the frame of gzip, with a checksum that follows
 //! from those of the pieces.
 
-use flate2::write::DeflateEncoder;
+use flate2::write::{DeflateDecoder, DeflateEncoder};
 use flate2::{Compression, Crc};
 use std::io::Write;
 
@@ -61,6 +61,14 @@ impl Gzip {
 }
 
 impl Piece {
+    /// The bytes before compression.
+    pub(crate) fn plain(&self) -> Vec<u8> {
+        let mut decoder = DeflateDecoder::new(Vec::with_capacity(self.length));
+        let written = decoder.write_all(&self.deflated).and_then(|()| decoder.write_all(&LAST_BLOCK));
+        // Writing into memory does not fail.
+        written.and_then(|()| decoder.finish()).unwrap_or_default()
+    }
+
     /// The memory that the piece takes.
     pub(crate) fn size(&self) -> usize {
         self.deflated.len()
@@ -77,6 +85,9 @@ mod tests {
     fn pieces_in_any_order_are_one_gzip_document() {
         let long = "long ".repeat(50_000);
         let pieces = ["a", "", &long, "b"].map(|text| Piece::new(text.as_bytes()));
+        for (piece, text) in pieces.iter().zip(["a", "", &long, "b"]) {
+            assert!(piece.plain() == text.as_bytes());
+        }
         for order in [[0, 1, 2, 3], [2, 2, 0, 3], [3, 2, 1, 0]] {
             let mut gzip = Gzip::with_capacity(16);
             order.iter().for_each(|at| gzip.add(&pieces[*at]));

@@ -1,7 +1,8 @@
 //! Which resources are served.
 
-use kinds::{Kind, ResourceType, Version, preferred_first};
+use kinds::{Kind, Release, ResourceType, Version, preferred_first};
 use object::Text;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -81,6 +82,44 @@ impl ServedResources {
         self.group(group)?.versions.iter().find(|known| known.name == version)
     }
 
+    /// The group versions for the lists of discovery, with those that other servers serve (each a group and a
+    /// version), in the order of their priorities: of a group among all groups, and of a version in its
+    /// group. The resources of none of them are known.
+    pub fn listed_with<'a>(
+        &'a self,
+        foreign: impl IntoIterator<Item = (&'a str, &'a str)>,
+        priorities: impl Fn(&str, &str) -> [i64; 2],
+    ) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        let own = self.groups.iter().flat_map(|group| {
+            group.versions.iter().map(|version| (group.name.as_str(), version.name.as_str()))
+        });
+        for (group, version) in own.chain(foreign) {
+            let known = groups.iter_mut().find(|known| known.name == group);
+            let version = GroupVersion { name: version.into(), resources: Vec::new() };
+            match known {
+                None => groups.push(Group { name: group.into(), versions: vec![version] }),
+                Some(known) if known.versions.iter().any(|other| other.name == version.name) => {}
+                Some(known) => known.versions.push(version),
+            }
+        }
+        for Group { name, versions } in &mut groups {
+            versions.sort_by(|a, b| {
+                let [[_, a_priority], [_, b_priority]] =
+                    [a, b].map(|version| priorities(name, &version.name));
+                b_priority.cmp(&a_priority).then_with(|| preferred_first(&a.name, &b.name))
+            });
+        }
+        // The core group and that of API services come first.
+        groups.sort_by_cached_key(|group| {
+            let of_versions = group.versions.iter().map(|version| priorities(&group.name, &version.name)[0]);
+            let is_first = group.name.is_empty() || group.name == "apiregistration.k8s.io";
+            (!is_first, Reverse(of_versions.max()), group.name.clone())
+        });
+        let places = groups.iter().enumerate().map(|(at, group)| (group.name.clone(), at)).collect();
+        Self { groups, places }
+    }
+
     /// Built-in resources.
     pub fn builtin(pairs: impl IntoIterator<Item = (&'static Kind, &'static Version)>) -> Self {
         let resolved = pairs.into_iter().filter_map(|(kind, version)| ResourceType::builtin(kind, version));
@@ -92,9 +131,11 @@ impl ServedResources {
         Self::builtin(versions_of_all_kinds().filter(|(_, version)| version.by_default))
     }
 
-    /// All built-in resources in all versions.
+    /// All built-in resources in all versions, but for those that only older releases serve.
     pub fn everything() -> Self {
-        Self::builtin(versions_of_all_kinds())
+        Self::builtin(
+            versions_of_all_kinds().filter(|(_, version)| !version.life.is_removed_in(Release::OWN)),
+        )
     }
 }
 

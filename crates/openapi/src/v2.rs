@@ -4,6 +4,7 @@
 //! for each custom kind in each version. So one more custom kind costs its own part, and the whole document
 //! is in memory in its compressed form only.
 
+mod foreign;
 mod protobuf;
 
 use crate::descriptions::Descriptions;
@@ -22,6 +23,8 @@ use kinds::ResourceType;
 use object::Value;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+
+pub use foreign::{Foreign, foreign_parts};
 
 /// The media type of [`Encoding::Protobuf`].
 pub const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -65,10 +68,7 @@ impl Writer {
         let maps = self.builtin_entries(served);
         // Each group version and each package of types is a piece, so that those of custom kinds can go
         // between them.
-        DocumentPart::new(maps, self.encoding, |key| match key.strip_prefix("/apis/") {
-            Some(rest) => key.len() - rest.len() + end_of_group_version(rest),
-            None => key.rfind('.').unwrap_or(0),
-        })
+        DocumentPart::new(maps, self.encoding, end_of_package)
     }
 
     /// The part of a custom kind in one version.
@@ -92,6 +92,14 @@ impl Writer {
         let mut shared = SharedParameters::default();
         let paths = path_items(&operations, &mut schemas, &mut shared);
         [paths, schemas.finish(), shared.by_name.into_iter().collect()]
+    }
+}
+
+/// The length of what the keys of a group version, or of a package of types, start with.
+fn end_of_package(key: &str) -> usize {
+    match key.strip_prefix("/apis/") {
+        Some(rest) => key.len() - rest.len() + end_of_group_version(rest),
+        None => key.rfind('.').unwrap_or(0),
     }
 }
 

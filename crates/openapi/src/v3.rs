@@ -10,11 +10,16 @@ use crate::parameters::{Location, Parameter};
 use crate::schemas::{OpenApiVersion, Schemas};
 use crate::served::{GroupVersion, ServedResources};
 use crate::tree::{Escape, Object, hash, json};
+use kinds::Release;
 use object::Value;
 use schema::{Limits, Shape};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
+mod of_v2;
 mod protobuf;
+
+pub use of_v2::of_v2;
 
 /// The media type of [`to_protobuf`].
 pub const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
@@ -124,10 +129,22 @@ impl<'s> Writer<'s> {
 ///
 /// The address of a document contains its hash, so that clients can cache it without expiry.
 pub fn index(entries: &[Entry]) -> Vec<u8> {
-    let mut paths = Object::new();
+    index_with(entries, &[])
+}
+
+/// The same index with documents of other servers: their paths, and the address of each. A path that this
+/// server has too is its own.
+pub fn index_with(entries: &[Entry], foreign: &[(String, String)]) -> Vec<u8> {
+    let mut addresses: BTreeMap<&str, String> = BTreeMap::new();
     for Entry { path, hash } in entries {
-        let address = format!("/openapi/v3/{path}?hash={hash}");
-        paths.put(path.as_str(), Object::new().with("serverRelativeURL", address));
+        addresses.insert(path, format!("/openapi/v3/{path}?hash={hash}"));
+    }
+    for (path, address) in foreign {
+        addresses.entry(path).or_insert_with(|| address.clone());
+    }
+    let mut paths = Object::new();
+    for (path, address) in addresses {
+        paths.put(path, Object::new().with("serverRelativeURL", address));
     }
     json(&Object::new().with("paths", paths).into(), Escape::Nothing)
 }
@@ -139,9 +156,18 @@ impl Entry {
     }
 }
 
+static RELEASE: OnceLock<Release> = OnceLock::new();
+
+/// Sets the release that the documents of this process name. Only the first call counts, and only before a
+/// document is made.
+pub fn set_release(release: Release) {
+    let _ = RELEASE.set(release);
+}
+
 /// Title and version, as the reference has them.
 pub(crate) fn info() -> Object {
-    Object::new().with("title", "Kubernetes").with("version", "1.33")
+    let release = *RELEASE.get_or_init(|| Release::OWN);
+    Object::new().with("title", "Kubernetes").with("version", release.to_string())
 }
 
 fn security_schemes() -> Object {

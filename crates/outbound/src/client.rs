@@ -1,8 +1,10 @@
 //! HTTP over TLS, with one TLS identity. Connections are kept and shared by all requests to the same address.
 
 use crate::Error;
+use crate::families;
 use crate::held::{self, Held};
 use crate::tls::{Tls, TlsError};
+use crate::trace;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -155,14 +157,18 @@ impl Client {
         body: Bytes,
         bounds: Bounds,
     ) -> Result<Answer, Error> {
-        let url = request.uri_ref().map(shown).unwrap_or_default();
-        let request = request
+        let uri = request.uri_ref().cloned().unwrap_or_default();
+        let (url, size, begin) = (shown(&uri), body.len(), Instant::now());
+        let request = trace::add(request)
             .header(USER_AGENT, AGENT)
             .body(Full::new(body))
             .map_err(|error| Error::Request(error.to_string()))?;
         let exchange = async {
+            let waiting = families::WAITING.with([]).guard();
             // The semaphore is never closed.
             let _permit = self.under_way.acquire().await;
+            drop(waiting);
+            let _counted = families::UNDER_WAY.with([]).guard();
             let response = self.http.request(request).await.map_err(|error| {
                 let (url, why) = (url.clone(), cause(&error));
                 if error.is_connect() {
@@ -176,10 +182,13 @@ impl Client {
             })?;
             read(response, method, &url, bounds.most_bytes).await
         };
-        match timeout_at(bounds.deadline, exchange).await {
+        let outcome = match timeout_at(bounds.deadline, exchange).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Error::Timeout { method, url }),
-        }
+        };
+        let counted = outcome.as_ref().map(|answer| (answer.status.as_u16(), answer.body.len()));
+        families::requested(method, &uri, size, begin.elapsed(), counted);
+        outcome
     }
 }
 

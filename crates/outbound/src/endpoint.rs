@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{StatusCode, Uri};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::time::timeout_at;
 
 /// A server that is not in a kubeconfig.
@@ -95,6 +96,14 @@ impl Endpoint {
     /// The address, for people.
     pub fn url(&self) -> String {
         crate::client::shown(&self.url)
+    }
+
+    /// Sends JSON to the address of the server, which only says whether it has taken it. Its text in an
+    /// error comes without the credentials that were sent.
+    pub async fn deliver(&self, body: Bytes, timeout: Duration) -> Result<(), Error> {
+        let bounds = Bounds::within(timeout, crate::webhook::MOST_BYTES);
+        let (answer, shown) = self.post_json("timeout=30s", body, bounds).await?;
+        crate::webhook::check_status(&answer, [shown.token().unwrap_or_default(), ""])
     }
 
     /// Sends JSON to the address of the server, with a query. With the answer come the credentials that were

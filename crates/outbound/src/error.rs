@@ -84,6 +84,15 @@ impl Error {
         }
     }
 
+    /// Whether the time ran out: here, or as the server says (504).
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::Timeout { .. } => true,
+            Self::Status { code, .. } => *code == StatusCode::GATEWAY_TIMEOUT.as_u16(),
+            _ => false,
+        }
+    }
+
     /// The `Retry-After` of the server.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -6,6 +6,7 @@
 //! 3. **Bounded.** A run has a time, its output has a length.
 
 use crate::credentials::{SHORTEST_SECRET, bearer, secret_of};
+use crate::families::EXEC_CALLS;
 use crate::secret::{WITHHELD, withhold};
 use crate::shared::Shared;
 use crate::tls::Identity;
@@ -152,7 +153,15 @@ impl Plugin {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         let shown = settings.command.display();
-        let mut child = command.spawn().map_err(|error| match error.kind() {
+        let count = |status: &str, code: i32| EXEC_CALLS.with([status, &code.to_string()]).inc();
+        let internal_error = || count("client_internal_error", 1);
+        let child = command.spawn().inspect_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => {
+                count("plugin_not_found_error", 1);
+            }
+            _ => internal_error(),
+        });
+        let mut child = child.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied => {
                 let hint = printable(&settings.install_hint);
                 let separator = if hint.is_empty() { "" } else { ": " };
@@ -163,8 +172,14 @@ impl Plugin {
         // An early end drops the child, which kills it.
         let output = timeout(LONGEST_RUN, output_of(&mut child)).await;
         let Output { stdout, stderr, exit } = output
+            .inspect_err(|_| internal_error())
             .map_err(|_| format!("exec: executable {shown} did not end within {} s", LONGEST_RUN.as_secs()))?
+            .inspect_err(|_| internal_error())
             .map_err(|error| format!("exec: {error}"))?;
+        match exit {
+            Some(0) => count("no_error", 0),
+            exit => count("plugin_execution_error", exit.unwrap_or(-1)),
+        }
         let outcome = match exit {
             Some(0) => settings.issued(&stdout),
             Some(code) => Err(format!("exec: executable {shown} failed with exit code {code}")),

@@ -11,7 +11,7 @@ use object::quote::Quoted;
 use object::{Value, duration};
 use schema::view::View as _;
 use schema::views::meta::v1::Status;
-use schema::{Limits, Type, json};
+use schema::{Limits, Shape, Type, json};
 use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -98,6 +98,18 @@ impl Endpoint {
     }
 }
 
+/// Whether the server has taken what it was sent.
+pub(crate) fn check_status(answer: &Answer, secrets: [&str; 2]) -> Result<(), Error> {
+    let code = answer.status.as_u16();
+    if (200..=206).contains(&code) {
+        return Ok(());
+    }
+    let short = |text: &str| shorten_to(MOST_TEXT, withhold_all(text, secrets));
+    let message =
+        said(&answer.body).map_or_else(|| usual(code, &answer.body, short), |message| short(&message));
+    Err(Error::Status { code, message, retry_after: answer.retry_after })
+}
+
 /// The object in an answer, which is of a built-in kind in this version or does not say what it is.
 fn read_review(
     ty: &'static Type,
@@ -106,13 +118,9 @@ fn read_review(
     most_bytes: usize,
     secrets: [&str; 2],
 ) -> Result<Value, Error> {
-    let Answer { status, content_type, retry_after, body } = answer;
+    check_status(&answer, secrets)?;
+    let Answer { status, content_type, body, .. } = answer;
     let short = |text: &str| shorten_to(MOST_TEXT, withhold_all(text, secrets));
-    if !(200..=206).contains(&status.as_u16()) {
-        let message =
-            said(&body).map_or_else(|| usual(status.as_u16(), &body, short), |message| short(&message));
-        return Err(Error::Status { code: status.as_u16(), message, retry_after });
-    }
     if body.is_empty() {
         let code = status.as_u16();
         return Err(Error::Answer(format!(
@@ -138,7 +146,13 @@ fn read_review(
                 Quoted(version)
             )
         }
-        Err(error) => format!("the answer is not a {kind}: {}", short(&error.to_string())),
+        // What is no JSON at all has the words of the reference.
+        Err(error) => match json::decode_shape(&Shape::Any, &body, &Limits::REQUEST) {
+            Err(error) => {
+                format!("couldn't get version/kind; json parse error: {}", short(&error.to_string()))
+            }
+            Ok(_) => format!("the answer is not a {kind}: {}", short(&error.to_string())),
+        },
     };
     Err(Error::Answer(said(&body).map_or(why, |message| short(&message))))
 }

@@ -101,7 +101,7 @@ async fn password_and_client_certificate_are_sent() {
 async fn answers_that_are_no_reviews_are_errors() {
     let cases: &[(Reply, &str)] = &[
         (Reply::ok(""), "0-length response with status code: 200 and content type: application/json"),
-        (Reply::ok("<html>"), "the answer is not a SubjectAccessReview: invalid character '<'"),
+        (Reply::ok("<html>"), "couldn't get version/kind; json parse error: invalid character '<'"),
         (Reply::ok("[]"), "the answer is not a SubjectAccessReview: json: cannot unmarshal array"),
         (
             Reply::ok(

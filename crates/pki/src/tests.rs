@@ -503,3 +503,23 @@ fn bundles_are_combined_without_what_has_expired() {
     let newer = authority(later);
     assert_eq!(combine(&[&both, &newer], later), newer);
 }
+
+#[test]
+fn front_proxy_has_an_authority_of_its_own_that_is_replaced_when_it_has_ended() {
+    let folder = Folder::new();
+    let pki = folder.pki();
+    let now = SystemTime::now();
+    let first = pki.front_proxy(now).unwrap();
+    assert_eq!(first.made.len(), 2);
+    let certificate = |made: &FrontProxy| std::fs::read_to_string(&made.certificate).unwrap();
+    let before = certificate(&first);
+    let again = pki.front_proxy(now).unwrap();
+    assert!(again.made.is_empty());
+    assert_eq!((again.authority.as_str(), certificate(&again)), (first.authority.as_str(), before.clone()));
+    let main = pki.ensure(&names(), now).unwrap();
+    assert_ne!(main.authority, first.authority);
+    let later = pki.front_proxy(now + Duration::from_secs(4000 * 24 * 3600)).unwrap();
+    assert_eq!(later.made.len(), 2);
+    assert_ne!(later.authority, first.authority);
+    assert_ne!(certificate(&later), before);
+}

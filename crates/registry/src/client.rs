@@ -6,7 +6,7 @@ use crate::{
     Answer, ApplyFormat, Catalog, Content, DeleteOptions, Force, List, ListOptions, Patch, Registry, Target,
     WriteOptions,
 };
-use auth::{Attributes, Authenticated, Authorized, SystemIdentity};
+use auth::{Attributes, Authenticated, Authorized, SystemIdentity, User};
 use cache::Freshness;
 use object::{Map, Value};
 use schema::{Limits, Status, json};
@@ -99,9 +99,10 @@ impl<R: Deref<Target = Registry>> Client<R> {
         &self.registry
     }
 
-    /// Whether a resource is served.
+    /// Whether a resource is served, or is there for the server itself.
     pub fn serves(&self, address: Address<'_>) -> bool {
-        self.registry.catalog().find(address.group, address.version, address.resource).is_some()
+        let Address { group, version, resource, .. } = address;
+        self.registry.catalog_for(group, version, resource).find(group, version, resource).is_some()
     }
 
     /// An object, in the version of the request.
@@ -130,11 +131,14 @@ impl<R: Deref<Target = Registry>> Client<R> {
         Ok(objects)
     }
 
-    /// Creates an object.
+    /// Creates an object, or one of a subresource, such as a binding.
     pub async fn create(&self, address: Address<'_>, object: Value) -> Result<Value, Status> {
-        let (catalog, proof) = self.begin(Address { name: "", ..address }, "create").await?;
+        // The object of a subresource has its name in the path, any other one in its metadata.
+        let name = if address.subresource.is_empty() { "" } else { address.name };
+        let (catalog, proof) = self.begin(Address { name, ..address }, "create").await?;
         let target = Target::find(&proof, &catalog)?;
-        let Answer { content, .. } = self.registry.create(&target, object, &self.options()).await?;
+        let options = self.options();
+        let Answer { content, .. } = Box::pin(self.registry.create(&target, object, &options)).await?;
         value(&target, content).await
     }
 
@@ -142,7 +146,8 @@ impl<R: Deref<Target = Registry>> Client<R> {
     pub async fn update(&self, address: Address<'_>, object: Value) -> Result<Value, Status> {
         let (catalog, proof) = self.begin(address, "update").await?;
         let target = Target::find(&proof, &catalog)?;
-        let Answer { content, .. } = self.registry.update(&target, object, &self.options()).await?;
+        let options = self.options();
+        let Answer { content, .. } = Box::pin(self.registry.update(&target, object, &options)).await?;
         value(&target, content).await
     }
 
@@ -151,14 +156,15 @@ impl<R: Deref<Target = Registry>> Client<R> {
         let (catalog, proof) = self.begin(address, "patch").await?;
         let target = Target::find(&proof, &catalog)?;
         let options = WriteOptions { force: Force::Yes, ..self.options() };
-        self.registry.apply(&target, ApplyFormat::Yaml, config, &options).await.map(drop)
+        Box::pin(self.registry.apply(&target, ApplyFormat::Yaml, config, &options)).await.map(drop)
     }
 
     /// Changes an object, or a part of it, by a patch.
     pub async fn patch(&self, address: Address<'_>, format: Patch, patch: &[u8]) -> Result<Value, Status> {
         let (catalog, proof) = self.begin(address, "patch").await?;
         let target = Target::find(&proof, &catalog)?;
-        let Answer { content, .. } = self.registry.patch(&target, format, patch, &self.options()).await?;
+        let options = self.options();
+        let Answer { content, .. } = Box::pin(self.registry.patch(&target, format, patch, &options)).await?;
         value(&target, content).await
     }
 
@@ -169,7 +175,8 @@ impl<R: Deref<Target = Registry>> Client<R> {
         let target = Target::find(&proof, &catalog)?;
         let entry = self.registry.entry(&target, Freshness::MostRecent).await?;
         let target = target.in_place(&entry);
-        self.registry.patch(&target, Patch::Merge, patch, &self.options()).await.map(drop)
+        let options = self.options();
+        Box::pin(self.registry.patch(&target, Patch::Merge, patch, &options)).await.map(drop)
     }
 
     /// Deletes an object.
@@ -214,12 +221,20 @@ impl<R: Deref<Target = Registry>> Client<R> {
 
     /// Decodes JSON as an object of a resource.
     pub fn decode(&self, address: Address<'_>, text: &str) -> Result<Value, Status> {
-        let catalog = self.registry.catalog();
-        let served = catalog.find(address.group, address.version, address.resource);
+        let Address { group, version, resource, .. } = address;
+        let catalog = self.registry.catalog_for(group, version, resource);
+        let served = catalog.find(group, version, resource);
         let served = served.ok_or_else(Status::unknown_resource)?;
         json::decode(&served.ty, text.as_bytes(), &Limits::REQUEST)
             .map(|decoded| decoded.value)
             .map_err(|error| Status::internal_error(&error.to_string()))
+    }
+
+    /// The user of the client, if it may make a request that another server answers.
+    pub async fn user_for(&self, address: Address<'_>, verb: &'static str) -> Result<Arc<User>, Status> {
+        let authorizer = &self.registry.config().authorizer;
+        let proof = authorizer.authorize(self.caller.clone(), address.attributes(verb)).await?;
+        Ok(proof.user().clone())
     }
 
     async fn begin(
@@ -229,7 +244,8 @@ impl<R: Deref<Target = Registry>> Client<R> {
     ) -> Result<(Arc<Catalog>, Authorized), Status> {
         let authorizer = &self.registry.config().authorizer;
         let proof = authorizer.authorize(self.caller.clone(), address.attributes(verb)).await?;
-        Ok((self.registry.catalog(), proof))
+        let Address { group, version, resource, .. } = address;
+        Ok((self.registry.catalog_for(group, version, resource), proof))
     }
 
     fn options(&self) -> WriteOptions {

@@ -9,6 +9,7 @@ use admission::Admitted;
 use bytes::Bytes;
 use cache::{Change, Committed, Entry};
 use object::Value;
+use observe::Part;
 use schema::{Limits, Status};
 use std::sync::Arc;
 
@@ -82,11 +83,20 @@ impl Registry {
         if mode == WriteMode::DryRun {
             return Ok(Outcome::Done(Content::Tree(stored.as_read(new).await?)));
         }
+        let _span = target.store_span("GuaranteedUpdate etcd3");
+        let observation = target.observation();
+        observation.step("About to Encode");
         let bytes = encode(stored, &mut new, oversize).await?;
+        observation.step_with("Encode succeeded", "len", bytes.len());
         let change = Change::put(&stored.resource, target.namespace, target.name, bytes);
         let change = change.expect_revision(old.entry.mod_revision());
-        match self.commit_state(stored, change, &mut new, oversize, admitted).await {
+        observation.step("Transaction prepared");
+        let committing = self.commit_state(stored, change, &mut new, oversize, admitted);
+        let outcome = observation.timed(Part::Store, committing).await;
+        observation.step("Txn call completed");
+        match outcome {
             Ok(committed) => {
+                observation.step("Transaction committed");
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
                 stored.note_written(&entry, &new);
@@ -111,7 +121,8 @@ impl Registry {
         let hook = self.config().hooks.of(&target.served.group, &target.served.resource);
         hook.and_then(|hook| hook.before_remove(entry)).into_iter().for_each(|held| admitted.reserve(held));
         let change = Change::delete(&target.stored()?.resource, target.namespace, target.name);
-        match self.commit(change.expect_revision(entry.mod_revision()), admitted).await {
+        let committing = self.commit(change.expect_revision(entry.mod_revision()), admitted);
+        match target.proof.observation().timed(Part::Store, committing).await {
             Ok(committed) => Ok(Outcome::Done(Content::Entry(committed.entry().unwrap_or(entry).clone()))),
             Err(cache::Error::Conflict(_)) => Ok(Outcome::Conflict(target.conflict(MODIFIED))),
             Err(error) => Err(status(error)),

@@ -62,6 +62,9 @@ pub enum Backend {
     Node,
     /// A pod.
     Pod,
+    /// Nothing: the host is the name of a node that exists on paper, the path that of a container there. Only
+    /// the log of a container has this location.
+    Paper,
 }
 
 /// The streams of a command.

@@ -47,3 +47,12 @@ pub struct List {
     /// `remainingItemCount`: the number of objects after this page; `None` where the reference omits it.
     pub remaining: Option<usize>,
 }
+
+impl List {
+    /// The list twice.
+    pub fn twice(self) -> [Self; 2] {
+        let Self { objects, token, remaining } = self;
+        let [first, second] = objects.twice();
+        [Self { objects: first, token: token.clone(), remaining }, Self { objects: second, token, remaining }]
+    }
+}

@@ -55,7 +55,7 @@ pub fn status(error: cache::Error) -> Status {
         // Not logged for each refused write: the health check reports a busy store.
         Store(busy @ store::Error::Busy { .. }) => Status {
             details: Some(Details { retry_after_seconds: BUSY_SECONDS, ..Details::default() }.into()),
-            ..Status::too_many_requests(format!("the store is busy, please try again later: {busy}"))
+            ..Status::service_unavailable(format!("the store is busy, please try again later: {busy}"))
         },
         Store(error) => {
             log::error!(error:%; "the store failed");
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn writers_that_the_store_has_no_room_for_may_come_again() {
         let refused = status(cache::Error::Store(store::Error::Busy { changes: 22, bytes: 66_000_000 }));
-        assert_eq!((refused.code, refused.reason), (429, Reason::TooManyRequests));
+        assert_eq!((refused.code, refused.reason), (503, Reason::ServiceUnavailable));
         assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
         assert!(refused.message.contains("22 changes of 66000000 bytes wait"), "{}", refused.message);
     }

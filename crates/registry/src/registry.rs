@@ -6,15 +6,17 @@ use crate::components::Components;
 use crate::connect::KubeletAddresses;
 use crate::convert::Conversion;
 use crate::hooks::WriteHooks;
+use crate::selection::Selection;
 use crate::stored::{InPlace, ReadableVersion, Stored, StoredVersions};
 use crate::token_request::TokenIssuing;
 use crate::watch_caches::WatchCaches;
 use admission::Chain;
 use auth::{Authenticators, Authorizer};
 use cache::{Cache, Field, Spec};
-use kinds::{Kind, ObjectOptions, ResourceType, Scope, SelectableField, Storage, Version, store_prefix};
+use kinds::{
+    Gates, Kind, ObjectOptions, ResourceType, Scope, SelectableField, Storage, Version, store_prefix,
+};
 use object::Text;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -22,6 +24,8 @@ use tokio::sync::watch;
 pub struct Registry {
     cache: Arc<Cache>,
     catalog: watch::Sender<Arc<Catalog>>,
+    /// What the server needs for itself and does not serve.
+    own: Arc<Catalog>,
     /// Held while the catalog is changed, so that changes are made one after another.
     changing: tokio::sync::Mutex<()>,
     config: Config,
@@ -67,6 +71,8 @@ pub struct Config {
     pub components: Option<Arc<dyn Components>>,
     /// The address types and the port of kubelets.
     pub kubelets: KubeletAddresses,
+    /// Nodes with the annotation `kwok.x-k8s.io/node: fake` exist on paper: nothing is connected to there.
+    pub paper_nodes: bool,
 }
 
 impl Config {
@@ -90,14 +96,9 @@ impl Config {
             tokens: None,
             components: None,
             kubelets: KubeletAddresses::default(),
+            paper_nodes: false,
         })
     }
-}
-
-/// The served versions of built-in kinds: the defaults, changed by `--runtime-config`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    rules: BTreeMap<String, bool>,
 }
 
 /// Why a kind cannot be served.
@@ -127,42 +128,14 @@ pub enum Error {
     Builtin(Text),
 }
 
-impl Selection {
-    /// Enables or disables the versions that a key of `--runtime-config` names: `api/all`, `api/ga`,
-    /// `api/beta`, `api/alpha`, a group version (`batch/v1`), or one resource of it (`batch/v1/jobs`).
-    pub fn set(&mut self, key: impl Into<String>, on: bool) {
-        self.rules.insert(key.into(), on);
-    }
-
-    /// Whether a kind is served in a version.
-    pub fn serves(&self, kind: &Kind, version: &Version) -> bool {
-        let rule = |key: &str| self.rules.get(key).copied();
-        let group_version = kinds::api_version(kind.group, version.name);
-        let level = if version.name.contains("alpha") {
-            "api/alpha"
-        } else if version.name.contains("beta") {
-            "api/beta"
-        } else {
-            "api/ga"
-        };
-        // The core group is also known as `api/v1`.
-        let legacy = if kind.group.is_empty() { rule(&format!("api/{}", version.name)) } else { None };
-        rule(&format!("{group_version}/{}", kind.resource))
-            .or_else(|| rule(&group_version))
-            .or(legacy)
-            .or_else(|| rule(level))
-            .or_else(|| rule("api/all"))
-            .unwrap_or(version.by_default)
-    }
-}
-
 /// The cache specs of all built-in kinds with stored objects. They include kinds that are not served, so that
 /// their objects stay readable when they are served again.
 pub fn specs() -> Result<Vec<Spec>, Error> {
     let own = kinds::all().filter(|kind| kind.storage == Storage::Own);
     own.map(|kind| {
         let fields: Vec<_> = kind.fields.list.iter().map(SelectableField::from).collect();
-        spec(&store_prefix(kind.group, kind.resource), kind.scope, &fields)
+        let spec = spec(&store_prefix(kind.group, kind.resource), kind.scope, &fields)?;
+        Ok(spec.known_as(kind.key_prefix.unwrap_or(kind.resource)))
     })
     .collect()
 }
@@ -206,19 +179,34 @@ pub struct CustomVersion {
 impl Registry {
     /// Serves the selected kinds from a cache that was opened with [`specs`].
     pub fn new(cache: Arc<Cache>, config: Config) -> Result<Self, Error> {
-        let mut served = Vec::new();
+        let (mut served, mut own) = (Vec::new(), Vec::new());
+        let gates = config.objects.gates;
         for kind in kinds::all() {
-            for version in kind.versions.iter().filter(|version| config.selection.serves(kind, version)) {
-                served.push(Arc::new(builtin(&cache, kind, version)?));
+            let is_own = OWN_RESOURCES.contains(&(kind.group, kind.resource));
+            for version in kind.versions {
+                if config.selection.serves(kind, version) {
+                    served.push(Arc::new(builtin(&cache, kind, version, gates)?));
+                } else if is_own && version.by_default {
+                    own.push(Arc::new(builtin(&cache, kind, version, gates)?));
+                }
             }
         }
         let catalog = watch::Sender::new(Arc::new(Catalog::new(served)));
-        Ok(Self { cache, catalog, changing: tokio::sync::Mutex::default(), config })
+        let own = Arc::new(Catalog::new(own));
+        Ok(Self { cache, catalog, own, changing: tokio::sync::Mutex::default(), config })
     }
 
     /// The current catalog. A request takes it once.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.borrow().clone()
+    }
+
+    /// The current catalog for a request of the server itself: without a version that it needs but does not
+    /// serve, the catalog of these.
+    pub(crate) fn catalog_for(&self, group: &str, version: &str, resource: &str) -> Arc<Catalog> {
+        let catalog = self.catalog();
+        let serves = |catalog: &Catalog| catalog.find(group, version, resource).is_some();
+        if !serves(&catalog) && serves(&self.own) { self.own.clone() } else { catalog }
     }
 
     /// The current catalog, and each later one.
@@ -311,6 +299,7 @@ impl Registry {
         refuse_builtin(&group, &resource)?;
         let prefix = store_prefix(&group, &resource);
         let spec = spec(&prefix, storage_type.scope, &kind.fields())?;
+        let spec = spec.known_as(storage_type.key_prefix.to_string());
         let resource_of = match self.cache.resource(&prefix) {
             Some(known) if known.spec().is_like(&spec) => known,
             known => {
@@ -395,9 +384,20 @@ impl CustomVersion {
     }
 }
 
+/// The resources that the server needs for itself, whatever is served: where services have their addresses
+/// from.
+const OWN_RESOURCES: [(&str, &str); 2] =
+    [("networking.k8s.io", "ipaddresses"), ("networking.k8s.io", "servicecidrs")];
+
 /// A built-in kind in one of its versions.
-fn builtin(cache: &Cache, kind: &'static Kind, version: &'static Version) -> Result<Served, Error> {
-    let resource_type = resolve(kind, version)?;
+fn builtin(
+    cache: &Cache,
+    kind: &'static Kind,
+    version: &'static Version,
+    gates: Gates,
+) -> Result<Served, Error> {
+    let mut resource_type = resolve(kind, version)?;
+    resource_type.subresources.retain(|subresource| subresource.is_enabled(gates));
     let Some((owner, storage)) =
         kind.storage_owner().and_then(|owner| owner.storage_version().map(|storage| (owner, storage)))
     else {

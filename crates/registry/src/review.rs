@@ -79,6 +79,9 @@ impl Registry {
         let attributes = Attributes { name: &name, ..request.attributes(Operation::Create, None) };
         self.config().admission.mutate(&attributes, Some(&mut object)).await?;
         options.warnings.extend(object_meta::dedup_owners(map_mut(&mut object)?, Stage::AfterAdmission));
+        if !self.config().authorizer.sees_selectors() {
+            access::drop_selectors(&mut object);
+        }
         validate::check(review, target, map(&object)?)?;
         let admitted = self.config().admission.validate(&attributes, Some(&object)).await?;
         let user = target.proof.user();

@@ -3,10 +3,13 @@
 use crate::catalog::{Catalog, Served};
 use crate::commit::WriteMode;
 use crate::damaged::Damaged;
+use crate::prepare;
 use crate::stored::{InPlace, Stored};
 use auth::{Attributes, Authorized};
 use cache::Entry;
 use kinds::{Action, Subresource, WrittenPart};
+use object::Value;
+use observe::{Observation, Span};
 use schema::{Ref, Status, Type};
 use std::sync::Arc;
 
@@ -67,9 +70,45 @@ impl<'a> Target<'a> {
         Self::new(proof, catalog, served, subresource)
     }
 
+    /// What is noted of the request.
+    pub fn observation(&self) -> &'a Observation {
+        self.proof.observation()
+    }
+
+    /// The namespace; empty for all namespaces, and for kinds without namespaces.
+    pub fn namespace(&self) -> &'a str {
+        self.namespace
+    }
+
+    /// The span of a change in the store, by the names of the reference.
+    pub(crate) fn store_span(&self, name: &'static str) -> Span {
+        let observation = self.observation();
+        observation.span(name, || {
+            let key = match self.namespace {
+                "" => format!("/{}/{}", self.served.resource, self.name),
+                namespace => format!("/{}/{namespace}/{}", self.served.resource, self.name),
+            };
+            vec![
+                ("audit-id", observation.audit_id().into()),
+                ("key", key.into()),
+                ("type", self.served.kind.to_string().into()),
+                ("resource", self.served.resource.to_string().into()),
+            ]
+        })
+    }
+
     /// The kind.
     pub fn served(&self) -> &'a Arc<Served> {
         self.served
+    }
+
+    /// An object in the version of the request with the defaults of that version, as an audit log shows the
+    /// body of a write.
+    pub fn with_defaults(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        // An object that is too large with them is refused later.
+        let _ = prepare::default(self.served, &mut object);
+        object
     }
 
     /// The subresource; `None` for the object itself.

@@ -95,6 +95,9 @@ impl Registry {
             .issue(&grant)
             .map_err(|error| Status::internal_error(&format!("failed to generate token: {error}")))?;
         admitted.committed().await;
+        target
+            .observation()
+            .annotate("authentication.kubernetes.io/issued-credential-id", &format!("JTI={}", grant.id));
         let mut answered = Map::new();
         answered.insert("token", token);
         let expires = Time::from_unix(now.unix().saturating_add(lifetime));

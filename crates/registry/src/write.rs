@@ -45,6 +45,7 @@ use merge::Patch;
 use merge::managed::keep_times;
 use object::time::Time;
 use object::{Map, Value};
+use observe::Part;
 use schema::status::Details;
 use schema::{Ref, Status};
 use std::borrow::Cow;
@@ -212,9 +213,15 @@ impl<'a> Write<'a> {
             let old = self.read().await?;
             self.check_preconditions(old.as_ref())?;
             let old_view = old.as_ref().map(|old| self.view_to_change(&old.object)).transpose()?;
+            if matches!(self.body, Body::Patch(..) | Body::Apply(..)) {
+                self.target.observation().step("About to apply patch");
+            }
             let mut new = self.build(old_view.as_deref()).await?;
             let request = WriteRequest::write(self.target, self.options);
             let attributes = self.attributes(&request, old_view.as_deref());
+            if matches!(self.body, Body::Patch(..) | Body::Apply(..)) {
+                self.target.observation().step("About to check admission control");
+            }
             self.registry.config().admission.mutate(&attributes, Some(&mut new)).await?;
             let repeated = object_meta::dedup_owners(map_mut(&mut new)?, Stage::AfterAdmission);
             self.options.warnings.extend(repeated);
@@ -612,8 +619,14 @@ impl<'a> Write<'a> {
             Some(revision) => change.expect_revision(revision),
             None => change.create_or_replace_damaged(),
         };
-        match self.registry.commit_state(stored, change, &mut new, self.oversize(), admitted).await {
+        let observation = target.observation();
+        let _span = target.store_span("Create etcd3");
+        observation.step_with("Encode succeeded", "len", change.size());
+        let committing = self.registry.commit_state(stored, change, &mut new, self.oversize(), admitted);
+        let outcome = observation.timed(Part::Store, committing).await;
+        match outcome {
             Ok(committed) => {
+                observation.step("Txn call succeeded");
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
                 if let Some(revision) = self.replaces_damaged {

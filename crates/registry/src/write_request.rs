@@ -51,6 +51,7 @@ impl<'a> WriteRequest<'a> {
             name: target.name,
             old,
             user: target.proof.user(),
+            observation: target.proof.observation(),
             dry_run: match self.options {
                 RequestOptions::Write(options) => options.dry_run,
                 RequestOptions::Delete(options) => options.is_dry_run(),

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cache::Cache;
 use object::Value;
 use registry::{
-    Answer, Config, Content, DeleteOptions, ListOptions, Patch, Registry, Selection, Target, WatchCaches,
-    WriteOptions, specs,
+    Address, Answer, Client, Config, Content, DeleteOptions, Emulation, ListOptions, Patch, Registry,
+    Selection, Target, WatchCaches, WriteOptions, specs,
 };
 use schema::{Limits, Status, json};
 use store::memory::{self, Memory};
@@ -499,4 +499,30 @@ async fn runtime_config_selects_what_is_served() {
     assert!(!serves("batch", "v1", "jobs"));
     assert!(serves("apps", "v1", "deployments") && !serves("apps", "v1", "daemonsets"));
     assert!(!serves("resource.k8s.io", "v1beta1", "resourceslices"));
+}
+
+#[tokio::test]
+async fn running_pods_are_resized_only_with_the_gate() {
+    for on in [true, false] {
+        let api = Api::with(|config| config.objects.gates.in_place_pod_vertical_scaling = on).await;
+        let catalog = api.0.catalog();
+        let pods = catalog.find("", "v1", "pods").unwrap();
+        assert_eq!((pods.subresource("resize").is_some(), pods.subresource("status").is_some()), (on, true));
+    }
+}
+
+#[tokio::test]
+async fn server_writes_addresses_that_its_release_does_not_serve() {
+    let emulation = Emulation { release: kinds::Release(32), ..Emulation::default() };
+    let api = Api::selecting(&Selection::of(emulation)).await;
+    let resource = Address::v1("networking.k8s.io", "ipaddresses", "");
+    assert!(api.0.catalog().find("networking.k8s.io", "v1", "ipaddresses").is_none());
+    let registry = Arc::new(api.0);
+    let client = Client::new(registry, SystemIdentity::ApiServer, "test");
+    let text = r#"{"metadata":{"name":"10.0.0.1"},"spec":{"parentRef":{"resource":"services","namespace":"a","name":"b"}}}"#;
+    let object = client.decode(resource, text).unwrap();
+    client.create(resource, object).await.unwrap();
+    assert!(client.get(resource.named("10.0.0.1")).await.is_ok());
+    // Others that are not served are not there for the server either.
+    assert!(client.list(Address { version: "v1beta1", ..resource }).await.is_err());
 }

@@ -21,8 +21,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use crate::at_end::Ending;
 use crate::body::{self, AFTER_TOO_LARGE, StreamError};
 use crate::connections::{Connections, Link};
+use crate::families::TLS_ERRORS;
 use crate::handler::Handler;
 use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
@@ -65,10 +67,12 @@ pub(crate) async fn serve<H: Handler>(
         outcome = handshake => match outcome {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
+                TLS_ERRORS.with([]).inc();
                 log::debug!(peer:% = address, error:% = error; "a TLS handshake failed");
                 return;
             }
             Err(_) => {
+                TLS_ERRORS.with([]).inc();
                 log::debug!(peer:% = address; "a TLS handshake took too long");
                 return;
             }
@@ -115,7 +119,8 @@ async fn serve_http<H: Handler>(
             let shared = Arc::clone(&shared);
             let link = http2.then(|| Arc::clone(&link));
             async move {
-                let RequestContext { received, error_format, .. } = request.context;
+                let RequestContext { received, error_format, .. } = &request.context;
+                let (received, error_format) = (*received, *error_format);
                 let outcome = match http1::check(&request.head) {
                     Err(error) => {
                         if let RequestBody::Incoming(body) = request.body {
@@ -131,7 +136,7 @@ async fn serve_http<H: Handler>(
                     link.retire();
                 }
                 if let Some(takeover) = response.extensions_mut().remove::<Takeover>() {
-                    slot.put(upgrade, takeover);
+                    slot.put(upgrade, takeover, Ending::of(&mut response));
                 }
                 Ok::<_, Infallible>(Tracked::new(response, in_flight, received, &shared.limits))
             }

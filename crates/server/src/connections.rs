@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::families::{CONNECTIONS, CONNECTIONS_CLOSED, CONNECTIONS_REFUSED, RESPONSES_ENDED};
 use crate::sending::{Sending, Stamp};
 use crate::{Limits, Peer};
 
@@ -85,6 +86,15 @@ impl Connections {
 
     /// A place for a connection from `address`, if need be that of another connection, which is closed.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let place = self.place(address);
+        match place {
+            Some(_) => CONNECTIONS.with(["client"]).inc(),
+            None => CONNECTIONS_REFUSED.with(["client"]).inc(),
+        }
+        place
+    }
+
+    fn place(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let network = network(address);
         let mut table = self.table();
         let is_full_for = |of: &usize| *of >= self.most_of_network;
@@ -102,6 +112,15 @@ impl Connections {
 
     /// A place for a connection to a backend, for a client at `address`.
     pub(crate) fn admit_backend(self: &Arc<Self>, address: IpAddr) -> Option<BackendPlace> {
+        let place = self.backend_place(address);
+        match place {
+            Some(_) => CONNECTIONS.with(["backend"]).inc(),
+            None => CONNECTIONS_REFUSED.with(["backend"]).inc(),
+        }
+        place
+    }
+
+    fn backend_place(self: &Arc<Self>, address: IpAddr) -> Option<BackendPlace> {
         let network = network(address);
         let mut table = self.table();
         if table.backends >= self.most_backends {
@@ -157,6 +176,7 @@ impl Drop for BackendPlace {
         let mut table = self.connections.table();
         table.backends -= 1;
         table.leave(self.network);
+        CONNECTIONS.with(["backend"]).dec();
     }
 }
 
@@ -182,6 +202,7 @@ impl Table {
         let most = if first == Need::Unauthenticated { batch } else { 1 };
         for (_, _, _, number) in ranked.into_iter().take_while(|(need, ..)| *need == first).take(most) {
             self.close(number);
+            CONNECTIONS_CLOSED.with(["replaced"]).inc();
         }
         Some(())
     }
@@ -196,6 +217,7 @@ impl Table {
     fn remove(&mut self, number: u64) -> Option<Arc<Link>> {
         let link = self.open.remove(&number)?;
         self.leave(link.network);
+        CONNECTIONS.with(["client"]).dec();
         Some(link)
     }
 
@@ -361,11 +383,14 @@ impl Link {
         use std::ops::ControlFlow::{Break, Continue};
         if self.blocked.elapsed(now).is_some_and(|blocked| blocked >= limits.stalled) && !self.may_pause() {
             log::debug!(network:% = self.network; "a connection was closed: its peer does not read");
+            CONNECTIONS_CLOSED.with(["stalled"]).inc();
             return Break(());
         }
         for sending in &*self.sending() {
             let Some(overdue) = sending.overdue(now, limits) else { continue };
             log::debug!(network:% = self.network; "{}", overdue.reason());
+            RESPONSES_ENDED.with([overdue.label()]).inc();
+            sending.abort();
             match sending.stream() {
                 Some(stream) => stream.reset(),
                 None => return Break(()),

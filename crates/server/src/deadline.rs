@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::handler::{Handler, Layer};
+use crate::layers::Audit;
 use crate::request_info::{IncompletePath, RequestInfo, Verb};
 use crate::{Error, Query, Request, Response, Status};
 use kinds::Verb as KindVerb;
@@ -21,13 +22,18 @@ static SUBRESOURCES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 });
 
 /// Refuses a `timeout` that is not a duration, on every path but those of long-running requests.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TimeoutIsDuration;
+#[derive(Debug, Clone)]
+pub(crate) struct TimeoutIsDuration(pub(crate) Option<Audit>);
 
 impl Layer for TimeoutIsDuration {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
         match &request.context.timeout {
-            Err(status) if has_deadline(&request) => Err(Error::Status(status.clone())),
+            Err(status) if has_deadline(&request) => {
+                if let Some(audit) = &self.0 {
+                    audit.refused(&request, status).await;
+                }
+                Err(Error::Status(status.clone()))
+            }
             _ => next.handle(request).await,
         }
     }

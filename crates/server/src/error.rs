@@ -1,13 +1,16 @@
 //! The errors of requests, and the one function that turns them into responses. The responses 304 and 416 to
 //! conditional and range requests for documents are made with the documents.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 
 use crate::api::status_body;
 use crate::http1::HeadError;
 use crate::layers::NoCacheControl;
-use crate::negotiate::ErrorFormat;
+use crate::negotiate::{ErrorFormat, Format};
 use crate::{Body, Response, Status, body};
 
 /// Why a request failed.
@@ -35,9 +38,9 @@ pub enum Error {
     /// A part of the server failed: the plain-text 500 of the reference, made by `Error::internal`.
     #[error("{0}")]
     Internal(String),
-    /// The caller has to come again later: the plain-text 429 of the reference.
-    #[error("Too many requests, please try again later.")]
-    TooManyRequests,
+    /// The caller has to come again later: the plain-text 429 of the reference, and a line that says why.
+    #[error("Too many requests, please try again later.\n{0}")]
+    TooManyRequests(Cow<'static, str>),
     /// The server stops: the plain-text 429 of the reference, after which the connection ends.
     #[error("The apiserver is shutting down, please try again later.")]
     ShuttingDown,
@@ -60,6 +63,14 @@ pub enum Error {
     /// A backend switched protocols without the headers of SPDY: the plain-text 500 of the reference.
     #[error("unable to upgrade: missing upgrade headers in response")]
     MissingUpgradeHeaders,
+    /// Another API server did not answer a request: plain text, as the aggregator of the reference.
+    #[error("{text}")]
+    Backend {
+        /// The status code.
+        code: u16,
+        /// The text, without its last line feed.
+        text: String,
+    },
     /// The request did not complete before its deadline: a 504 with a `Status` that has neither `kind` nor
     /// `apiVersion`, as plain text, whatever the client accepts.
     #[error("request did not complete within the allotted timeout")]
@@ -68,6 +79,10 @@ pub enum Error {
     #[error("the handler panicked")]
     Panicked,
 }
+
+/// An extension of a response: the `Status` in it, if audit records it.
+#[derive(Debug, Clone)]
+pub(crate) struct SentStatus(pub(crate) Arc<Status>);
 
 impl From<Status> for Error {
     fn from(status: Status) -> Self {
@@ -98,7 +113,13 @@ impl Error {
     /// The response for the error. `format` is that of a `Status`.
     pub(crate) fn into_response(self, format: ErrorFormat) -> Response {
         match self {
-            Self::Status(status) => status_response(&status, format),
+            Self::Status(status) => {
+                let mut response = status_response(&status, format);
+                if is_recorded(&status, format) {
+                    response.extensions_mut().insert(SentStatus(status.into()));
+                }
+                response
+            }
             Self::UnknownPath => plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Self::InvalidPath => plain_text(StatusCode::BAD_REQUEST, "400 Bad Request"),
             Self::IncompletePath(text) => {
@@ -127,9 +148,8 @@ impl Error {
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "unable to upgrade: missing upgrade headers in response\n",
             ),
-            Self::TooManyRequests => {
-                let text = "Too many requests, please try again later.\n";
-                let mut response = plain_text(StatusCode::TOO_MANY_REQUESTS, text);
+            Self::TooManyRequests(_) => {
+                let mut response = plain_text(StatusCode::TOO_MANY_REQUESTS, format!("{self}\n"));
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
                 response
             }
@@ -138,6 +158,10 @@ impl Error {
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 response
+            }
+            Self::Backend { code, text } => {
+                let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                plain_text(code, format!("{text}\n"))
             }
             Self::TimedOut => timeout_response(),
             Self::Panicked => plain_text(
@@ -152,6 +176,16 @@ impl Error {
 fn internal_text(uri: &http::Uri, why: impl std::fmt::Display) -> String {
     let text = format!("Internal Server Error: {}: {why}\n", object::quote::Quoted(path_and_query(uri)));
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Whether a `Status` is in the audit log. The reference does not record one whose format it could not
+/// negotiate: where the client accepts no format at all, or none for what it asked for.
+fn is_recorded(status: &Status, format: ErrorFormat) -> bool {
+    match format {
+        ErrorFormat::IndentedJson => false,
+        ErrorFormat::Negotiated(Format::Json | Format::Pretty | Format::Yaml) => true,
+        ErrorFormat::Negotiated(Format::Protobuf | Format::Cbor) => status.code != 406,
+    }
 }
 
 fn path_and_query(uri: &http::Uri) -> &str {
@@ -228,7 +262,6 @@ pub(crate) fn plain_text(status: StatusCode, text: impl Into<Body>) -> Response 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::negotiate::Format;
     use crate::{Details, Reason};
 
     #[test]
@@ -267,6 +300,31 @@ mod tests {
         let response = Error::from(status).into_response(ErrorFormat::JSON);
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()[RETRY_AFTER], "7");
+    }
+
+    #[test]
+    fn too_many_requests_begin_with_the_line_of_the_reference() {
+        let response = Error::TooManyRequests("why".into()).into_response(ErrorFormat::JSON);
+        assert_eq!(response.status(), 429);
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
+        let Body::Whole(bytes) = response.into_body() else { panic!("a whole body") };
+        assert_eq!(bytes, "Too many requests, please try again later.\nwhy\n");
+    }
+
+    #[test]
+    fn status_in_a_format_that_was_not_negotiated_is_not_recorded() {
+        let not_acceptable = || Status::not_acceptable("none");
+        let is_recorded = |status: Status, format| {
+            Error::from(status).into_response(format).extensions().get::<SentStatus>().is_some()
+        };
+        assert!(is_recorded(Status::unauthorized(), ErrorFormat::JSON));
+        assert!(is_recorded(Status::unauthorized(), ErrorFormat::Negotiated(Format::Protobuf)));
+        assert!(!is_recorded(Status::unauthorized(), ErrorFormat::IndentedJson));
+        // The keys of the issuer, asked for as JSON, are refused in JSON.
+        assert!(is_recorded(not_acceptable(), ErrorFormat::JSON));
+        // A custom object, asked for as Protobuf, is refused in no format that the client accepts.
+        assert!(!is_recorded(not_acceptable(), ErrorFormat::Negotiated(Format::Protobuf)));
     }
 
     #[test]

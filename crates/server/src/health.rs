@@ -17,6 +17,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use object::quote::quote;
 
 use crate::error::plain_text;
+use crate::measure;
 use crate::{Body, Error, Lifecycle, Phase, Query, Response};
 
 /// A check that takes longer has failed.
@@ -46,6 +47,17 @@ impl Endpoint {
             Self::Live => "livez",
             Self::Ready => "readyz",
             Self::Healthy => "healthz",
+        }
+    }
+}
+
+impl Endpoint {
+    /// The path.
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::Live => "/livez",
+            Self::Ready => "/readyz",
+            Self::Healthy => "/healthz",
         }
     }
 }
@@ -225,7 +237,9 @@ impl Checks {
             let outcome = if excluded.remove(name.as_ref()) {
                 "excluded: ok"
             } else {
-                match check.run(endpoint).await {
+                let outcome = check.run(endpoint).await;
+                measure::health_check(name, endpoint.name(), outcome.is_ok());
+                match outcome {
                     Ok(()) => "ok",
                     Err(reason) => {
                         failed = true;

@@ -1,5 +1,6 @@
 //! The layers around the API; [`crate::stack`] has their order and the reasons for it.
 
+mod audit;
 mod browsers;
 mod leaving;
 
@@ -8,18 +9,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use auth::{Attributes, Authenticated, Authenticators, Authorizer, Credentials, ImpersonationError};
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, HeaderName};
 use http::{HeaderValue, Method};
 use http_body::Body as _;
+use observe::{AuditLevel, Part};
 
+use crate::count::{self, Counted, Filter};
 use crate::handler::{Handler, Layer};
-use crate::health::{Audience, Checks};
+use crate::health::{Audience, Checks, HealthRequest};
+use crate::request::AUDIT_ID;
 use crate::request_info::non_resource_verb;
 use crate::version::Info;
 use crate::{Body, Error, Request, Response, Status};
 
+pub use audit::Audit;
 pub use browsers::{Cors, TransportSecurity};
 pub use leaving::{Goaway, RetryAfter};
 
@@ -130,7 +136,15 @@ impl Layer for Health {
         permit(&self.authorizer, &request).await?;
         let is_known = caller(&request)?.is_known();
         let audience = if is_known { Audience::Known } else { Audience::Stranger };
-        self.checks.answer(checks, request.query(), audience).await
+        let HealthRequest::Summary(endpoint) = checks else {
+            return self.checks.answer(checks, request.query(), audience).await;
+        };
+        let counted = Counted::path(&request, endpoint.path(), "");
+        let format = request.context.error_format;
+        let outcome = self.checks.answer(checks, request.query(), audience).await;
+        let mut response = outcome.unwrap_or_else(|error| error.into_response(format));
+        counted.answered(&mut response);
+        Ok(response)
     }
 }
 
@@ -157,27 +171,47 @@ pub(crate) fn caller(request: &Request) -> Result<&Authenticated, Error> {
 }
 
 /// Authorizes a non-resource request.
-async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Error> {
-    let user = caller(request)?.user();
+pub(crate) async fn permit(authorizer: &Authorizer, request: &Request) -> Result<(), Error> {
+    let caller = caller(request)?;
     let attributes = Attributes::path(non_resource_verb(request.method()), request.raw_path());
-    authorizer.check(user, &attributes).await.map_err(|denied| Error::denied(request.uri(), denied))
+    let checked = authorizer.check_request(caller, &attributes).await;
+    checked.map_err(|denied| Error::denied(request.uri(), denied))?;
+    count::authorized(caller.observation());
+    Ok(())
 }
 
 /// Authenticates the user, stores it as an extension of the request, and removes the credentials: requests
 /// are handed on to other servers. A request with invalid credentials is refused on every path; one without
 /// credentials is that of the anonymous user, where that is allowed.
 #[derive(Debug, Clone)]
-pub(crate) struct Authentication(pub(crate) Arc<Authenticators>);
+pub(crate) struct Authentication {
+    pub(crate) authenticators: Arc<Authenticators>,
+    pub(crate) audit: Option<Audit>,
+}
 
 impl Layer for Authentication {
     async fn around<H: Handler>(&self, mut request: Request, next: &H) -> Result<Response, Error> {
-        let certified = request.peer.certify(&self.0);
+        let certified = request.peer.certify(&self.authenticators);
+        if self.audit.is_some() {
+            // Until the policy has decided, which it does by the user.
+            request.context.observation.set_audit_level(AuditLevel::Metadata);
+        }
         let credentials = Credentials {
             headers: request.headers(),
             path: request.context.path.as_deref().unwrap_or_default(),
             certified: certified.as_deref(),
         };
-        let Ok(caller) = self.0.authenticate(&credentials).await else {
+        let begin = Instant::now();
+        let outcome = self.authenticators.authenticate(&credentials).await;
+        let took = begin.elapsed();
+        count::filtered(Filter::Authentication, took);
+        if let Some(times) = request.context.observation.times() {
+            times.add(Part::Authentication, took);
+        }
+        let Ok(caller) = outcome else {
+            if let Some(audit) = &self.audit {
+                audit.unauthenticated(&request).await;
+            }
             return Err(Status::unauthorized().into());
         };
         if caller.is_known() {
@@ -189,8 +223,9 @@ impl Layer for Authentication {
             ),
             false => caller.warning(),
         };
+        let caller = caller.observed(request.context.observation.clone());
         request.head.extensions.insert(caller);
-        self.0.remove_credentials(&mut request.head.headers);
+        self.authenticators.remove_credentials(&mut request.head.headers);
         let format = request.context.error_format;
         let outcome = next.handle(request).await;
         match warning {
@@ -210,8 +245,17 @@ pub(crate) struct Impersonation(pub(crate) Authorizer);
 impl Layer for Impersonation {
     async fn around<H: Handler>(&self, mut request: Request, next: &H) -> Result<Response, Error> {
         let caller = caller(&request)?.clone();
-        match auth::impersonate(caller, request.headers(), &self.0).await {
+        let own = caller.user().clone();
+        let begin = Instant::now();
+        let outcome = auth::impersonate(caller, request.headers(), &self.0).await;
+        count::filtered(Filter::Impersonation, begin.elapsed());
+        match outcome {
             Ok(user) => {
+                if let Some(trail) =
+                    request.context.trail.as_ref().filter(|_| !Arc::ptr_eq(user.user(), &own))
+                {
+                    trail.impersonates(user.user());
+                }
                 request.head.extensions.insert(user);
                 auth::remove_impersonation(&mut request.head.headers);
                 next.handle(request).await
@@ -222,16 +266,13 @@ impl Layer for Impersonation {
     }
 }
 
-/// Sets `Audit-ID` on every response: the id of the request, or a new one.
+/// Sets `Audit-ID` on every response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AuditId;
 
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-
 impl Layer for AuditId {
     async fn around<H: Handler>(&self, request: Request, next: &H) -> Result<Response, Error> {
-        let id = request.headers().get(AUDIT_ID).filter(|id| !id.is_empty() && id.len() <= 64).cloned();
-        let id = id.or_else(|| HeaderValue::from_str(&object::name::random_uid()).ok());
+        let id = HeaderValue::from_str(request.context.observation.audit_id()).ok();
         let mut response = next.handle(request).await?;
         if let Some(id) = id {
             response.headers_mut().insert(AUDIT_ID, id);

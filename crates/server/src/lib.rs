@@ -18,13 +18,19 @@
 #![cfg_attr(test, allow(clippy::indexing_slicing, reason = "an index out of range fails the test"))]
 
 pub mod api;
+mod at_end;
 pub mod body;
 mod clock;
 mod connection;
 mod connections;
+mod cost;
+mod count;
 mod date;
 mod deadline;
+pub mod debug;
 mod error;
+mod fairness;
+mod families;
 mod handler;
 pub mod health;
 mod http1;
@@ -32,8 +38,11 @@ mod large;
 mod layers;
 mod lifecycle;
 mod limits;
+mod measure;
+mod memory;
 mod metered;
 mod negotiate;
+mod observed;
 mod poll_when_woken;
 mod query;
 mod request;
@@ -47,11 +56,15 @@ mod unsent;
 pub mod version;
 
 pub use body::Body;
+pub use cost::Costs;
 pub use error::Error;
+pub use fairness::{Fairness, FlowControlDebug, Flows, InFlight};
 pub use handler::{Handler, Layer, Stacked};
-pub use layers::{Cors, Goaway, RetryAfter, TransportSecurity, Unserved};
+pub use layers::{Audit, Cors, Goaway, RetryAfter, TransportSecurity, Unserved};
 pub use lifecycle::{Lifecycle, Phase};
 pub use limits::Limits;
+pub use measure::register_families;
+pub use memory::{Ceiling, MemoryLayer};
 pub use query::Query;
 pub use request::{Peer, Request, RequestBody};
 pub use schema::status::{Cause, Details, Reason, Status};

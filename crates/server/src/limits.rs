@@ -78,10 +78,40 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The limits of a process that may take so many bytes of memory; 0 for any number. Responses under way
+    /// have at most a quarter of them, those of one user a sixteenth, and one response may keep an eighth in
+    /// superseded objects.
+    #[must_use]
+    pub fn within(mut self, memory: u64) -> Self {
+        if memory > 0 {
+            let bytes = usize::try_from(memory).unwrap_or(usize::MAX);
+            self.unsent = self.unsent.min(bytes / 4);
+            self.unsent_of_caller = self.unsent_of_caller.min(bytes / 16);
+            self.pinned = self.pinned.min(memory / 8);
+        }
+        self
+    }
+
     /// Bytes of request bodies that one HTTP/2 connection may have in flight: four full windows. The
     /// reference allows a full window for each stream; bodies are read at once, so a smaller bound costs
     /// nothing and bounds memory.
     pub(crate) fn connection_window(&self) -> u32 {
         self.stream_window.saturating_mul(4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_have_parts_of_a_small_memory_and_no_more_of_a_large_one() {
+        let of = |memory| {
+            let limits = Limits::default().within(memory);
+            (limits.unsent >> 20, limits.unsent_of_caller >> 20, limits.pinned >> 20)
+        };
+        assert_eq!(of(128 << 20), (32, 8, 16));
+        assert_eq!(of(64 << 30), (256, 64, 128));
+        assert_eq!(of(0), (256, 64, 128));
     }
 }

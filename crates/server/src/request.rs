@@ -14,12 +14,14 @@ use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri};
 use http_body::{Frame, SizeHint};
+use observe::Observation;
 use rustls::ProtocolVersion;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::connections::Connections;
+use crate::cost::Meter;
 use crate::negotiate::{ClientPreferences, ErrorFormat, Negotiator};
 use crate::request_info;
 use crate::unsent::Unsent;
@@ -41,6 +43,12 @@ pub struct Request {
 /// The facts about a request that layers and the API share. They are found once, when the request arrives.
 #[derive(Debug)]
 pub(crate) struct RequestContext {
+    /// What is noted of the request while it is handled.
+    pub(crate) observation: Observation,
+    /// What the request costs; its layer connects it.
+    pub(crate) meter: Meter,
+    /// The audit events of the request, if there are any.
+    pub(crate) trail: Option<Arc<audit::Trail>>,
     /// When the request arrived; its timeout counts from here.
     pub(crate) received: Instant,
     /// The decoded path; `None` if a percent escape is invalid.
@@ -59,12 +67,26 @@ impl RequestContext {
         let query = Query::new(head.uri.query().unwrap_or_default());
         let preferences = ClientPreferences::of(&head.headers, query);
         Self {
+            observation: Observation::begin(audit_id(&head.headers)),
+            meter: Meter::default(),
+            trail: None,
             received: Instant::now(),
             path: request_info::decode(head.uri.path()).map(Arc::from),
             timeout: deadline::requested(query).map_err(Box::new),
             error_format: Negotiator::default().error_format(&preferences),
             preferences,
         }
+    }
+}
+
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// The id by which audit names a request: its own, or a new one.
+fn audit_id(headers: &HeaderMap) -> Box<str> {
+    let given = headers.get(AUDIT_ID).and_then(|id| id.to_str().ok());
+    match given.filter(|id| !id.is_empty() && id.len() <= 64) {
+        Some(id) => id.into(),
+        None => Box::from(&*object::name::random_uid()),
     }
 }
 

@@ -15,7 +15,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -26,6 +26,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use tokio::task::{AbortHandle, coop};
 use tokio::time::Instant;
 
+use crate::at_end::Ending;
 use crate::body::StreamError;
 use crate::connections::{InFlight, Link};
 use crate::{Body, Limits, Response};
@@ -148,6 +149,15 @@ pub(crate) enum Overdue {
 }
 
 impl Overdue {
+    /// The value of a label.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Stalled => "stalled",
+            Self::Late => "late",
+            Self::Pinning => "pinning",
+        }
+    }
+
     /// For the log.
     pub(crate) fn reason(self) -> &'static str {
         match self {
@@ -167,6 +177,8 @@ pub(crate) struct Sending {
     may_pause: bool,
     /// The task of the HTTP/2 stream.
     stream: Option<Stream>,
+    /// Whether the server has ended it.
+    is_aborted: AtomicBool,
 }
 
 impl Sending {
@@ -185,6 +197,11 @@ impl Sending {
         } else {
             None
         }
+    }
+
+    /// Notes that the server ends the response.
+    pub(crate) fn abort(&self) {
+        self.is_aborted.store(true, Ordering::Release);
     }
 
     /// Whether the client may stop reading.
@@ -253,6 +270,7 @@ pub(crate) struct Tracked {
     /// `None` if hyper gets the body as a whole: then the socket alone shows whether the peer reads.
     sending: Option<Arc<Sending>>,
     in_flight: InFlight,
+    ending: Ending,
 }
 
 impl Tracked {
@@ -278,12 +296,23 @@ impl Tracked {
                 pins: extensions.remove(),
                 may_pause: extensions.remove::<MayPause>().is_some(),
                 stream,
+                is_aborted: AtomicBool::new(false),
             });
             in_flight.link().begin_sending(&sending);
             sending
         });
         let probing = limits.stalled / 4;
-        response.map(|body| Self { body, rest: Bytes::new(), probed: None, probing, sending, in_flight })
+        let mut ending = Ending::of(&mut response);
+        ending.sent.is_complete = response.body().is_end_stream();
+        response.map(|body| Self {
+            body,
+            rest: Bytes::new(),
+            probed: None,
+            probing,
+            sending,
+            in_flight,
+            ending,
+        })
     }
 
     /// The next piece of `rest`.
@@ -333,6 +362,7 @@ fn poll_turn(cx: &mut Context<'_>, bytes: usize) -> Poll<()> {
 impl Drop for Tracked {
     fn drop(&mut self) {
         if let Some(sending) = &self.sending {
+            self.ending.sent.is_aborted = sending.is_aborted.load(Ordering::Acquire);
             self.link().end_sending(sending);
         }
     }
@@ -359,7 +389,10 @@ impl http_body::Body for Tracked {
                     Ok(data) => this.rest = data,
                     Err(frame) => return Poll::Ready(Some(Ok(frame))),
                 },
-                end @ Poll::Ready(_) => return end,
+                end @ Poll::Ready(_) => {
+                    this.ending.sent.is_complete = matches!(end, Poll::Ready(None));
+                    return end;
+                }
             }
         }
         ready!(poll_turn(cx, this.rest.len().min(PIECE)));
@@ -367,7 +400,10 @@ impl http_body::Body for Tracked {
         if let Some(sending) = this.sending.as_ref().filter(|sending| sending.stream.is_some()) {
             sending.waiting.set();
         }
-        Poll::Ready(Some(Ok(Frame::data(this.piece()))))
+        let piece = this.piece();
+        this.ending.sent.bytes += piece.len() as u64;
+        this.ending.sent.is_complete = this.is_end_stream();
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -21,7 +21,7 @@ use crate::connections::Connections;
 use crate::handler::Handler;
 use crate::tls::Acceptor;
 use crate::unsent::Unsent;
-use crate::{Lifecycle, Limits, Phase};
+use crate::{Ceiling, Lifecycle, Limits, Phase};
 
 /// The length of the kernel's queue of connections that are not accepted yet.
 const BACKLOG: u32 = 4096;
@@ -65,6 +65,7 @@ pub struct Server {
     lifecycle: Lifecycle,
     shutdown_delay: Duration,
     refuses_first: bool,
+    ceiling: Option<Arc<Ceiling>>,
 }
 
 /// Whether other processes may listen on the same address and port.
@@ -95,7 +96,7 @@ impl Server {
         let listener = listener(address, port_use).map_err(|cause| StartError::Listen { address, cause })?;
         let address = listener.local_addr().map_err(|cause| StartError::Listen { address, cause })?;
         let shutdown_delay = Duration::ZERO;
-        Ok(Self { listener, address, limits, lifecycle, shutdown_delay, refuses_first: false })
+        Ok(Self { listener, address, limits, lifecycle, shutdown_delay, refuses_first: false, ceiling: None })
     }
 
     /// Answers new requests with 429 after the delay, until those in flight are answered.
@@ -110,6 +111,12 @@ impl Server {
         self
     }
 
+    /// Counts what responses under way hold with the memory of the process.
+    pub fn counted_by(mut self, ceiling: &Arc<Ceiling>) -> Self {
+        self.ceiling = Some(Arc::clone(ceiling));
+        self
+    }
+
     /// The address it listens on, with the port that the system chose if it was 0.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -117,13 +124,16 @@ impl Server {
 
     /// Serves until it has stopped.
     pub async fn run<H: Handler>(self, tls: Arc<Acceptor>, handler: H) -> Outcome {
-        let Self { listener, limits, lifecycle, shutdown_delay, refuses_first, .. } = self;
+        let Self { listener, limits, lifecycle, shutdown_delay, refuses_first, ceiling, .. } = self;
         let drain = limits.drain.max(lifecycle.watch_grace());
         let answered = limits.request;
         let open = Arc::new(Connections::new(&limits));
         let mut sweeps = tokio::time::interval(Connections::sweep_interval(&limits));
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let unsent = Arc::new(Unsent::new(&limits));
+        if let Some(ceiling) = ceiling {
+            ceiling.count_unsent(&unsent);
+        }
         let shared = Arc::new(Shared {
             handler,
             tls,

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 
+use crate::at_end::Ending;
+
 /// The connection of a client after the response 101.
 pub(crate) type Taken = TokioIo<Upgraded>;
 
@@ -39,23 +41,25 @@ impl Takeover {
 
 /// Holds the takeover of a connection until HTTP has ended on it.
 #[derive(Debug, Default)]
-pub(crate) struct TakeoverSlot(Mutex<Option<(OnUpgrade, Takeover)>>);
+pub(crate) struct TakeoverSlot(Mutex<Option<(OnUpgrade, Takeover, Ending)>>);
 
 impl TakeoverSlot {
-    /// Stores the takeover of a response 101.
-    pub(crate) fn put(&self, upgrade: OnUpgrade, takeover: Takeover) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, takeover));
+    /// Stores the takeover of a response 101, with what is done when it has ended.
+    pub(crate) fn put(&self, upgrade: OnUpgrade, takeover: Takeover, ending: Ending) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, takeover, ending));
     }
 
     /// Runs the takeover after HTTP has ended on the connection. `None` if there is none.
     pub(crate) fn run(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let (upgrade, takeover) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let (upgrade, takeover, mut ending) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let run = takeover.take()?;
         Some(async move {
             match upgrade.await {
                 Ok(upgraded) => run(TokioIo::new(upgraded)).await,
                 Err(error) => log::debug!(error:%; "a connection was not handed over"),
             }
+            ending.sent.is_complete = true;
+            drop(ending);
         })
     }
 }

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::connections::network;
+use crate::families::{UNSENT, UNSENT_REFUSED};
 use crate::large::{LargeWork, Permit};
 use crate::{Body, Error, Limits, Request, Response};
 
@@ -70,9 +71,12 @@ pub(crate) struct Unsent {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OverBudget;
 
+/// What the client is told.
+const WHY: &str = "Responses to this client that it has not read yet take as much memory as it may have.";
+
 impl From<OverBudget> for Error {
     fn from(_: OverBudget) -> Self {
-        Self::TooManyRequests
+        Self::TooManyRequests(WHY.into())
     }
 }
 
@@ -106,7 +110,7 @@ impl Unsent {
         let bytes = account.expected();
         account.bytes += bytes;
         account.charges += 1;
-        self.total.fetch_add(bytes, Ordering::AcqRel);
+        self.add(bytes);
         Ok(Some(Charge { unsent: Arc::clone(self), holder: holder.clone(), bytes }))
     }
 
@@ -116,8 +120,20 @@ impl Unsent {
         if let Some(account) = accounts.get_mut(holder) {
             account.bytes = account.bytes + after - before;
         }
-        self.total.fetch_add(after, Ordering::AcqRel);
-        self.total.fetch_sub(before, Ordering::AcqRel);
+        self.add(after);
+        self.subtract(before);
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "sizes")]
+    fn add(&self, bytes: usize) {
+        self.total.fetch_add(bytes, Ordering::AcqRel);
+        UNSENT.with([]).add(bytes as f64);
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "sizes")]
+    fn subtract(&self, bytes: usize) {
+        self.total.fetch_sub(bytes, Ordering::AcqRel);
+        UNSENT.with([]).add(-(bytes as f64));
     }
 
     fn accounts(&self) -> MutexGuard<'_, HashMap<Holder, Account>> {
@@ -175,7 +191,10 @@ impl Payer {
             released.as_mut().enable();
             match self.unsent.admit_now(&holder) {
                 Ok(expected) => return Ok(expected),
-                Err(over) => timeout_at(deadline, released).await.map_err(|_| over)?,
+                Err(over) => timeout_at(deadline, released).await.map_err(|_| {
+                    UNSENT_REFUSED.with([]).inc();
+                    over
+                })?,
             }
         }
     }
@@ -213,7 +232,7 @@ impl Payer {
             let account = accounts.entry(holder.clone()).or_default();
             account.bytes += bytes;
             account.charges += 1;
-            self.unsent.total.fetch_add(bytes, Ordering::AcqRel);
+            self.unsent.add(bytes);
         }
         Charge { unsent: Arc::clone(&self.unsent), holder, bytes }
     }
@@ -221,12 +240,18 @@ impl Payer {
     /// Counts the body of a response that is in memory as a whole. Streams have their own charges.
     pub(crate) fn charge_whole(&self, response: Response) -> Response {
         response.map(|body| match body {
-            Body::Whole(bytes) if bytes.len() >= COUNTED_FROM => {
-                let charge = self.charge(bytes.len());
-                Body::Whole(Bytes::from_owner(Charged { bytes, _charge: charge }))
-            }
+            Body::Whole(bytes) => Body::Whole(self.charge_bytes(bytes)),
             other => other,
         })
+    }
+
+    /// Counts bytes that are for one client alone, for as long as they are in memory.
+    pub(crate) fn charge_bytes(&self, bytes: Bytes) -> Bytes {
+        if bytes.len() < COUNTED_FROM {
+            return bytes;
+        }
+        let charge = self.charge(bytes.len());
+        Bytes::from_owner(Charged { bytes, _charge: charge })
     }
 }
 
@@ -276,7 +301,7 @@ impl Drop for Charge {
                     accounts.remove(&self.holder);
                 }
             }
-            self.unsent.total.fetch_sub(self.bytes, Ordering::AcqRel);
+            self.unsent.subtract(self.bytes);
         }
         self.unsent.released.notify_waiters();
     }

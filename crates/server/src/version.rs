@@ -4,6 +4,7 @@
 //! commit and tree state are those of its release. So these are of the release of Kubernetes whose API is
 //! served; the other fields are of the build of this server.
 
+mod emulated;
 mod number;
 
 use http::header::CONTENT_TYPE;
@@ -23,9 +24,9 @@ const TREE_STATE: &str = "clean";
 
 const MAJOR: &str = "1";
 const MINOR: &str = "33";
-const OLDEST_COMPATIBLE_MINOR: &str = "32";
 
-pub use number::{check_emulated, check_reported};
+pub use emulated::EmulatedVersion;
+pub use number::check_reported;
 
 /// What `/version` says of this server; the rest of the document is constant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,15 +37,39 @@ pub struct Info {
     pub build_date: String,
     /// The compiler and its version.
     pub compiler: String,
+    /// The release that is emulated.
+    pub emulated: EmulatedVersion,
 }
 
 impl Default for Info {
     fn default() -> Self {
-        Self { git_version: API.to_owned(), build_date: String::new(), compiler: String::new() }
+        Self {
+            git_version: API.to_owned(),
+            build_date: String::new(),
+            compiler: String::new(),
+            emulated: EmulatedVersion::OWN,
+        }
     }
 }
 
 impl Info {
+    /// The labels of the build in metrics: date, compiler, commit, tree state, version, version of Go,
+    /// major and minor version, platform.
+    pub fn labels(&self) -> [String; 9] {
+        let constant = |text: &str| text.to_owned();
+        [
+            self.build_date.clone(),
+            self.compiler.clone(),
+            constant(COMMIT),
+            constant(TREE_STATE),
+            self.git_version.clone(),
+            constant("none"),
+            constant(MAJOR),
+            constant(MINOR),
+            platform(),
+        ]
+    }
+
     /// The text of `--version=raw`, a Go value in the reference.
     pub fn to_raw(&self) -> String {
         let quote = object::quote::quote;
@@ -62,13 +87,14 @@ impl Info {
     /// The document, indented as in the reference.
     pub fn to_json(&self) -> String {
         let platform = platform();
+        let (emulated, compatible) = (self.emulated, self.emulated.min_compatible());
         let members = [
             ("major", MAJOR),
             ("minor", MINOR),
-            ("emulationMajor", MAJOR),
-            ("emulationMinor", MINOR),
-            ("minCompatibilityMajor", MAJOR),
-            ("minCompatibilityMinor", OLDEST_COMPATIBLE_MINOR),
+            ("emulationMajor", &emulated.major.to_string()),
+            ("emulationMinor", &emulated.minor.to_string()),
+            ("minCompatibilityMajor", &compatible.major.to_string()),
+            ("minCompatibilityMinor", &compatible.minor.to_string()),
             ("gitVersion", &self.git_version),
             ("gitCommit", COMMIT),
             ("gitTreeState", TREE_STATE),
@@ -127,6 +153,7 @@ mod tests {
             git_version: "v1.33.7-custom".into(),
             build_date: "2026-01-01T00:00:00Z".into(),
             compiler: "rustc 1.95.0".into(),
+            ..Info::default()
         };
         let text = info.to_json();
         let names: Vec<&str> =
@@ -156,6 +183,25 @@ mod tests {
         assert!(raw.starts_with("version.Info{Major:\"1\", Minor:\"33\", "), "{raw}");
         assert!(raw.contains("GitVersion:\"v1.33.7-custom\", GitCommit:\"a7245cdf"), "{raw}");
         assert!(text.ends_with("\"\n}"), "{text}");
+    }
+
+    #[test]
+    fn emulated_release_and_the_one_before_are_shown() {
+        let shown = |minor| {
+            let emulated = EmulatedVersion { minor, ..EmulatedVersion::OWN };
+            Info { emulated, ..Info::default() }.to_json()
+        };
+        for (minor, compatible) in [(33, 32), (32, 31), (31, 31)] {
+            let text = shown(minor);
+            for member in [
+                "\"major\": \"1\",\n  \"minor\": \"33\"".to_owned(),
+                format!("\"emulationMajor\": \"1\",\n  \"emulationMinor\": \"{minor}\""),
+                format!("\"minCompatibilityMajor\": \"1\",\n  \"minCompatibilityMinor\": \"{compatible}\""),
+                "\"gitVersion\": \"v1.33.7\"".to_owned(),
+            ] {
+                assert!(text.contains(&member), "{member}: {text}");
+            }
+        }
     }
 
     #[test]

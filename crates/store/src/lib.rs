@@ -70,6 +70,7 @@ pub mod embedded;
 mod entry;
 mod error;
 pub mod etcd;
+mod families;
 pub mod fault;
 mod feed;
 mod key;
@@ -82,6 +83,7 @@ pub use change::{Change, Committed, Expect, Op, Returning};
 pub use codec::{Codec, Coded, DecodeError, Patience};
 pub use entry::{ChangeKind, Entry, Event, Head, Revision, StoredEntry, Value};
 pub use error::{Conflict, Corrupt, Damage, Error, Fate, Unavailable, Unreadable};
+pub use families::register_families;
 pub use feed::{Batch, Follow, Follower, Previous};
 pub use key::{InvalidKey, Key};
 

@@ -5,6 +5,7 @@
 //! of changes and tens of megabytes a second, so the bound is what a store commits in a second or two; a
 //! store that exceeds it does not keep up, and waiting longer would not help.
 
+use crate::families::{REFUSED, WAITING, WAITING_BYTES};
 use crate::{Change, Error, Op};
 
 /// The most changes that wait.
@@ -15,8 +16,9 @@ pub(crate) const MOST_BYTES: usize = 64 << 20;
 /// What a change takes up beside its value and twice its key: its rows, or the place where it waits.
 const OVERHEAD: usize = 100;
 
-/// How many changes wait, and about how many bytes they hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How many changes wait, and about how many bytes they hold. Both are in the metrics of the process while
+/// the store has them.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) changes: usize,
     bytes: usize,
@@ -27,16 +29,29 @@ impl Waiting {
     pub(crate) fn add(&mut self, size: usize) -> Result<(), Error> {
         let bytes = self.bytes.saturating_add(size);
         if self.changes >= MOST_CHANGES || self.changes > 0 && bytes > MOST_BYTES {
+            REFUSED.with([]).inc();
             return Err(Error::Busy { changes: self.changes, bytes: self.bytes });
         }
-        *self = Self { changes: self.changes + 1, bytes };
+        self.set(self.changes + 1, bytes);
         Ok(())
     }
 
     /// Counts a change of this size out.
     pub(crate) fn remove(&mut self, size: usize) {
-        self.changes = self.changes.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(size);
+        self.set(self.changes.saturating_sub(1), self.bytes.saturating_sub(size));
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "both are bounded")]
+    fn set(&mut self, changes: usize, bytes: usize) {
+        WAITING.with([]).add(changes as f64 - self.changes as f64);
+        WAITING_BYTES.with([]).add(bytes as f64 - self.bytes as f64);
+        (self.changes, self.bytes) = (changes, bytes);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.set(0, 0);
     }
 }
 
@@ -69,5 +84,10 @@ mod tests {
         assert!(waiting.add(1).is_err());
         waiting.remove(1);
         waiting.add(MOST_BYTES - MOST_CHANGES + 1).unwrap();
+        let shown = || [&WAITING, &WAITING_BYTES].map(|family| family.with([]).value());
+        assert_eq!(shown(), [MOST_CHANGES as f64, MOST_BYTES as f64]);
+        drop(waiting);
+        assert_eq!(shown(), [0.0, 0.0]);
+        assert_eq!(REFUSED.with([]).value(), 2);
     }
 }

@@ -345,6 +345,15 @@ async fn changes_that_wait_for_a_disk_are_bounded() {
     let small = |n: usize| store.commit(Change::put(key(&format!("small/{n}")), "v"));
     let waiting: Vec<_> = (0..16_384).map(small).collect();
     assert!(matches!(small(16_384).await, Err(Error::Busy { changes: 16_384, .. })));
+    store::register_families();
+    let counted = |family: &str| {
+        let text = metrics::MAIN.expose(metrics::Format::Text);
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(family)?.strip_prefix(' ').map(str::to_owned));
+        line.unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!(counted("keelson_store_waiting_changes"), 16_384.0);
+    assert_eq!(counted("keelson_store_refused_changes_total"), 5.0);
     faulty.faults.clear();
     begun.await.unwrap();
     for commit in waiting {
@@ -352,6 +361,8 @@ async fn changes_that_wait_for_a_disk_are_bounded() {
     }
     assert_eq!(load(store, "", None).unwrap().entries.len(), 16_385);
     small(16_384).await.unwrap();
+    assert_eq!(counted("keelson_store_waiting_changes"), 0.0);
+    assert_eq!(counted("keelson_store_waiting_bytes"), 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

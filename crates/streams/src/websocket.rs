@@ -38,6 +38,11 @@ pub fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
     if STANDARD.decode(key).ok()?.len() != 16 {
         return None;
     }
+    answer_to(key)
+}
+
+/// The value of `Sec-WebSocket-Accept` for a key.
+pub fn answer_to(key: &str) -> Option<HeaderValue> {
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes());
     HeaderValue::try_from(STANDARD.encode(hash)).ok()
 }

@@ -1,5 +1,5 @@
-//! An APIService for every group and version that this server serves, and the condition `Available` of all of
-//! them.
+//! An APIService for every group and version that this server serves, and the condition `Available` of these.
+//! That of API services with another server behind them is written by the crate `aggregation`.
 //!
 //! Those of built-in kinds are made at the start, and put right if they differ; one of an earlier start whose
 //! version is not served any more is removed. What users do to them later stays until the next start. Those
@@ -7,24 +7,22 @@
 //! own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use admission::Lister;
+use aggregation::{Available, Priorities};
 use cache::Resource;
 use cache::watch::{self, Start, WatchOptions};
 use kinds::metadata;
-use object::quote::Quoted;
 use object::{Map, Value};
-use registry::{Address, Catalog, Client, DeleteOptions, Registry, conditions};
+use registry::{Catalog, Client, DeleteOptions, Registry, conditions};
 use schema::Status;
-use schema::stored;
 use schema::view::View as _;
 use schema::views::apiregistration::v1::APIService;
-use schema::views::core::v1::{Endpoints, Service};
 use tokio::task::JoinSet;
 
-pub(super) const API_SERVICES: Address<'static> = Address::v1("apiregistration.k8s.io", "apiservices", "");
+pub(super) use aggregation::API_SERVICES;
 
 /// The label of those that a server makes.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -38,45 +36,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The least time between two looks, in which changes are collected.
 const COLLECT: Duration = Duration::from_millis(50);
 
-/// A group: its name, its priority among all groups, and the priorities of its versions.
-struct Priority(&'static str, i64, &'static [(&'static str, i64)]);
-
-/// The priorities of groups and versions with custom kinds alone.
-const CUSTOM: (i64, i64) = (1_000, 100);
-
-/// The priorities of the reference. A version without custom kinds that is not in here gets no APIService.
-const PRIORITIES: &[Priority] = &[
-    Priority("", 18_000, &[("v1", 1)]),
-    Priority("apps", 17_800, &[("v1", 15)]),
-    Priority("events.k8s.io", 17_750, &[("v1", 15)]),
-    Priority("authentication.k8s.io", 17_700, &[("v1", 15), ("v1beta1", 9), ("v1alpha1", 1)]),
-    Priority("authorization.k8s.io", 17_600, &[("v1", 15)]),
-    Priority("autoscaling", 17_500, &[("v2", 30), ("v1", 15)]),
-    Priority("batch", 17_400, &[("v1", 15)]),
-    Priority("certificates.k8s.io", 17_300, &[("v1", 15), ("v1beta1", 9), ("v1alpha1", 1)]),
-    Priority("networking.k8s.io", 17_200, &[("v1", 15), ("v1beta1", 9), ("v1alpha1", 1)]),
-    Priority("policy", 17_100, &[("v1", 15)]),
-    Priority("rbac.authorization.k8s.io", 17_000, &[("v1", 15)]),
-    Priority("storage.k8s.io", 16_800, &[("v1", 15), ("v1beta1", 9), ("v1alpha1", 1)]),
-    Priority("apiextensions.k8s.io", 16_700, &[("v1", 15)]),
-    Priority("admissionregistration.k8s.io", 16_700, &[("v1", 15), ("v1beta1", 12), ("v1alpha1", 9)]),
-    Priority("scheduling.k8s.io", 16_600, &[("v1", 15)]),
-    Priority("coordination.k8s.io", 16_500, &[("v1", 15), ("v1beta1", 13), ("v1alpha2", 12)]),
-    Priority("node.k8s.io", 16_300, &[("v1", 15)]),
-    Priority("discovery.k8s.io", 16_200, &[("v1", 15)]),
-    Priority("resource.k8s.io", 16_200, &[("v1beta2", 15), ("v1beta1", 9), ("v1alpha3", 1)]),
-    Priority("flowcontrol.apiserver.k8s.io", 16_100, &[("v1", 21), ("v1beta3", 18)]),
-    Priority("internal.apiserver.k8s.io", 16_000, &[("v1alpha1", 9)]),
-];
-
 /// All API services.
 pub(super) struct ApiServices {
     client: Client,
     known: Lister<Registration>,
     /// What `known` follows.
     resource: Arc<Resource>,
-    services: Arc<Resource>,
-    endpoints: Arc<Resource>,
+    /// Whose gauges are shown.
+    shown: Mutex<BTreeSet<String>>,
 }
 
 /// What counts of an API service.
@@ -85,34 +52,15 @@ struct Registration {
     uid: String,
     is_managed_always: bool,
     spec: Map,
-    backend: Option<Backend>,
+    /// Whether this server serves the group version.
+    is_local: bool,
     /// What it says of being available.
     available: Option<Available>,
 }
 
-/// The service behind an API service.
-struct Backend {
-    namespace: String,
-    name: String,
-    port: i64,
-}
-
-/// The texts of a condition.
-#[derive(Debug, PartialEq, Eq)]
-struct Available {
-    status: String,
-    reason: String,
-    message: String,
-}
-
-impl Available {
-    fn new(status: &str, reason: &str, message: impl Into<String>) -> Self {
-        Self { status: status.to_owned(), reason: reason.to_owned(), message: message.into() }
-    }
-
-    fn no(reason: &str, message: String) -> Self {
-        Self::new("False", reason, message)
-    }
+/// What is said of an API service without another server behind it.
+fn local() -> Available {
+    Available::new("True", "Local", "Local APIServices are always available")
 }
 
 impl ApiServices {
@@ -126,8 +74,7 @@ impl ApiServices {
                 Some(Registration::read(object))
             }),
             resource,
-            services: find("services")?,
-            endpoints: find("endpoints")?,
+            shown: Mutex::default(),
         })
     }
 
@@ -171,20 +118,15 @@ impl ApiServices {
             resource.watch(WatchOptions::new(Start::After(resource.revision()))).await
         };
         let mut objects = watch(&self.resource).await?;
-        let mut services = watch(&self.services).await?;
-        let mut endpoints = watch(&self.endpoints).await?;
         let mut catalog = self.client.registry().follow_catalog();
         loop {
             catalog.mark_unchanged();
             let outcome = self.look().await;
-            let has_backends = self.known.all().iter().any(|known| known.backend.is_some());
             let change = async {
                 tokio::select! {
                     changed = objects.next() => changed.map(drop),
                     // The registry is there as long as this is.
                     _ = catalog.changed() => Ok(()),
-                    changed = services.next(), if has_backends => changed.map(drop),
-                    changed = endpoints.next(), if has_backends => changed.map(drop),
                 }
             };
             match outcome {
@@ -210,11 +152,13 @@ impl ApiServices {
                 Some(wanted) if known.is_managed_always && is_other(&known.spec, wanted) => {
                     self.put_right(&known.name, wanted).await
                 }
-                _ => self.set_condition(known).await,
+                _ if known.is_local => self.set_condition(known).await,
+                _ => Ok(()),
             };
             outcome = outcome.and(done);
         }
         let names: BTreeSet<&str> = known.iter().map(|known| known.name.as_str()).collect();
+        self.show(&known);
         let missing = own.iter().filter(|(name, object)| is_always(object) && !names.contains(name.as_str()));
         for (_, object) in missing {
             let created = self.client.create(API_SERVICES, object.clone().into()).await;
@@ -231,8 +175,23 @@ impl ApiServices {
         }
     }
 
+    /// Shows that those of this server are available.
+    fn show(&self, known: &[Arc<Registration>]) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = std::mem::take(&mut *shown);
+        for known in known.iter().filter(|known| known.is_local) {
+            if !gone.remove(&known.name) {
+                aggregation::show_availability(&known.name, true);
+            }
+            shown.insert(known.name.clone());
+        }
+        for name in gone.iter().filter(|name| !known.iter().any(|known| known.name == **name)) {
+            aggregation::forget_availability(name);
+        }
+    }
+
     async fn set_condition(&self, known: &Registration) -> Result<(), Status> {
-        let now = self.available(known.backend.as_ref());
+        let now = local();
         if known.available.as_ref() == Some(&now) {
             return Ok(());
         }
@@ -255,66 +214,18 @@ impl ApiServices {
             outcome => outcome,
         }
     }
-
-    /// Whether what is behind an API service is there.
-    fn available(&self, backend: Option<&Backend>) -> Available {
-        let Some(Backend { namespace, name, port }) = backend else {
-            return Available::new("True", "Local", "Local APIServices are always available");
-        };
-        let find = |resource: &Resource, ty| {
-            let entry = resource.lookup(namespace, name).ok().flatten()?;
-            stored::logged(&entry, stored::decode(ty, entry.bytes()))
-        };
-        let place = format!("service/{name} in {}", Quoted(namespace));
-        let Some(service) = find(&self.services, Service::schema()) else {
-            return Available::no("ServiceNotFound", format!("{place} is not present"));
-        };
-        let spec = Service::of(&service).spec();
-        if spec.r#type() == "ClusterIP" {
-            let Some(served) = spec.ports().iter().find(|served| served.port() == *port) else {
-                return Available::no("ServicePortError", format!("{place} is not listening on port {port}"));
-            };
-            let Some(endpoints) = find(&self.endpoints, Endpoints::schema()) else {
-                return Available::no("EndpointsNotFound", format!("cannot find endpoints for {place}"));
-            };
-            let mut subsets = Endpoints::of(&endpoints).subsets().iter();
-            let is_active = subsets.any(|subset| {
-                !subset.addresses().is_empty()
-                    && subset.ports().iter().any(|port| port.name() == served.name())
-            });
-            if !is_active {
-                let port = Quoted(served.name());
-                return Available::no(
-                    "MissingEndpoints",
-                    format!("endpoints for {place} have no addresses with port name {port}"),
-                );
-            }
-        }
-        Available::no(
-            "FailedDiscoveryCheck",
-            format!("{place} is not asked: requests are not passed on to other API servers"),
-        )
-    }
 }
 
 impl Registration {
     fn read(object: &Map) -> Self {
         let (api, metadata) = (APIService::of(object), metadata(object));
-        let backend = api.spec().service().map(|service| Backend {
-            namespace: service.namespace().to_owned(),
-            name: service.name().to_owned(),
-            port: service.port().unwrap_or(443),
-        });
-        let conditions = api.status().conditions();
-        let available = conditions.iter().find(|condition| condition.r#type() == "Available");
         Self {
             name: metadata.name().to_owned(),
             uid: metadata.uid().to_owned(),
             is_managed_always: is_always(object),
             spec: api.spec().map().clone(),
-            backend,
-            available: available
-                .map(|condition| Available::new(condition.status(), condition.reason(), condition.message())),
+            is_local: api.spec().service().is_none(),
+            available: Available::of(object),
         }
     }
 }
@@ -324,11 +235,9 @@ fn own(catalog: &Catalog) -> impl Iterator<Item = (String, Map)> {
     catalog.group_versions().filter_map(|served| {
         let (group, version) = (served.group.as_str(), served.version.as_str());
         let is_custom = || served.resources.iter().any(|resource| resource.is_custom());
-        let builtin = PRIORITIES.iter().find(|priority| priority.0 == group).and_then(|known| {
-            let (_, priority) = known.2.iter().find(|(known, _)| *known == version)?;
-            Some((known.1, *priority))
-        });
-        let (minimum, priority) = builtin.or_else(|| is_custom().then_some(CUSTOM))?;
+        let builtin = aggregation::builtin_priorities(group, version);
+        let own = || is_custom().then(|| aggregation::priorities_of(group, version));
+        let Priorities { group: minimum, version: priority } = builtin.or_else(own)?;
         let name = format!("{version}.{group}");
         let mut spec = Map::new();
         if !group.is_empty() {
@@ -386,6 +295,7 @@ async fn remove(client: &Client, name: &str, uid: &str) -> Result<(), Status> {
 mod tests {
     use super::*;
     use crate::testing::registry;
+    use ::registry::Address;
 
     async fn make(client: &Client, address: Address<'_>, text: &str) {
         client.create(address, client.decode(address, text).unwrap()).await.unwrap();
@@ -404,21 +314,6 @@ mod tests {
 
     fn minimum(object: &mut Map) -> &mut Value {
         object.get_mut("spec").unwrap().as_map_mut().unwrap().get_mut("groupPriorityMinimum").unwrap()
-    }
-
-    #[test]
-    fn all_versions_but_those_of_api_services_have_a_priority() {
-        for kind in kinds::all().filter(|kind| kind.group != API_SERVICES.group) {
-            let priority = PRIORITIES.iter().find(|priority| priority.0 == kind.group).unwrap();
-            for version in kind.versions {
-                assert!(
-                    priority.2.iter().any(|known| known.0 == version.name),
-                    "{} {}",
-                    kind.group,
-                    version.name
-                );
-            }
-        }
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -468,59 +363,15 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn condition_says_what_is_missing_behind_an_api_service() {
+    async fn condition_of_another_server_is_not_touched() {
         let registry = registry().await;
         let services = ApiServices::new(&registry).unwrap();
         let client = services.client.clone();
-        let text = r#"{"metadata":{"name":"v1.g"},"spec":{"group":"g","version":"v1","groupPriorityMinimum":1,"versionPriority":1,
-            "service":{"namespace":"kube-system","name":"b","port":8443}}}"#;
-        make(&client, API_SERVICES, text).await;
-        let now = async || {
-            services.look().await.unwrap();
-            available(&get(&client, "v1.g").await)
-        };
-        assert_eq!(now().await, r#"False ServiceNotFound: service/b in "kube-system" is not present"#);
-        let address = Address::core("services", "kube-system");
-        let service = |port: u16| {
-            format!(
-                r#"{{"metadata":{{"name":"b"}},"spec":{{"type":"ClusterIP","clusterIP":"None","ports":[{{"name":"p","port":{port}}}]}}}}"#
-            )
-        };
-        make(&client, address, &service(443)).await;
-        assert_eq!(
-            now().await,
-            r#"False ServicePortError: service/b in "kube-system" is not listening on port 8443"#
-        );
-        client.delete(address.named("b"), &DeleteOptions::default()).await.unwrap();
-        make(&client, address, &service(8443)).await;
-        assert_eq!(
-            now().await,
-            r#"False EndpointsNotFound: cannot find endpoints for service/b in "kube-system""#
-        );
-        let address = Address::core("endpoints", "kube-system");
-        let endpoints = |field: &str| {
-            format!(
-                r#"{{"metadata":{{"name":"b"}},"subsets":[{{"{field}":[{{"ip":"10.1.1.1"}}],"ports":[{{"name":"p","port":1}}]}}]}}"#
-            )
-        };
-        make(&client, address, &endpoints("notReadyAddresses")).await;
-        assert_eq!(
-            now().await,
-            r#"False MissingEndpoints: endpoints for service/b in "kube-system" have no addresses with port name "p""#
-        );
-        client.delete(address.named("b"), &DeleteOptions::default()).await.unwrap();
-        make(&client, address, &endpoints("addresses")).await;
-        assert!(now().await.starts_with("False FailedDiscoveryCheck: "));
-
-        let task = tokio::spawn(Arc::new(services).run());
-        client.delete(address.named("b"), &DeleteOptions::default()).await.unwrap();
-        for _ in 0..500 {
-            if available(&get(&client, "v1.g").await).starts_with("False EndpointsNotFound") {
-                task.abort();
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the condition does not follow the endpoints");
+        let spec = r#""spec":{"group":"g","version":"v1","groupPriorityMinimum":1,"versionPriority":1"#;
+        let remote =
+            format!(r#"{{"metadata":{{"name":"v1.g"}},{spec},"service":{{"namespace":"n","name":"s"}}}}}}"#);
+        make(&client, API_SERVICES, &remote).await;
+        services.look().await.unwrap();
+        assert_eq!(available(&get(&client, "v1.g").await), "nothing");
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use admission::webhook::Breakers;
+use audit::Auditor;
 use cache::{Cache, Resource};
 use encryption::HealthCheck;
 use registry::Registry;
@@ -69,6 +70,7 @@ pub fn checks(
     lifecycle: &Lifecycle,
     breakers: Breakers,
     encrypted: Encrypted,
+    auditor: Option<Arc<Auditor>>,
     live_until: Instant,
 ) -> Result<Checks, Duplicate> {
     let mut checks = Checks::new();
@@ -98,7 +100,9 @@ pub fn checks(
         }
     }))?;
     let reload = encrypted.is_reloaded.then_some(&ENCRYPTION_RELOAD);
-    for name in reload.into_iter().chain(HOOKS) {
+    let has_service_ranges = registry.config().objects.gates.multi_cidr_service_allocator;
+    let is_there = |name: &&&'static str| **name != super::SERVICE_RANGE || has_service_ranges;
+    for name in reload.into_iter().chain(HOOKS).filter(is_there) {
         let hooks = hooks.clone();
         let check = Check::new(*name, Endpoint::ALL, move || {
             let done = hooks.find(name).map_or_else(|| hooks.all_done(), |hook| hook.is_done());
@@ -107,9 +111,20 @@ pub fn checks(
         checks.add(check.live_until(live_until))?;
     }
     checks.add(Check::shutdown(lifecycle.clone()))?;
+    let failing = auditor.clone();
+    if let Some(auditor) = auditor {
+        // Requests are refused: others should get them. What does not refuse requests is a note.
+        checks.add(Check::new("audit", Endpoint::READY, move || {
+            let failure = auditor.failures().into_iter().find(|failure| failure.refuses_requests);
+            async move { failure.map_or(Ok(()), |failure| Err(failure.why)) }
+        }))?;
+    }
     checks.note({
         let registry = registry.clone();
-        move || storage::unreadable(registry.cache()).into_iter().chain(breakers.open()).collect()
+        move || {
+            let audit = failing.iter().flat_map(|auditor| auditor.failures()).map(|failure| failure.why);
+            storage::unreadable(registry.cache()).into_iter().chain(breakers.open()).chain(audit).collect()
+        }
     });
     Ok(checks)
 }

@@ -47,6 +47,11 @@ fn lease_name(host: &str) -> String {
     format!("apiserver-{}", base32(digest(&SHA256, &hashed).as_ref().get(..16).unwrap_or_default()))
 }
 
+/// The name of this server among others: that of its lease.
+pub fn identity_name() -> String {
+    lease_name(&host_name())
+}
+
 /// The name of this host.
 pub fn host_name() -> String {
     nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()

@@ -10,6 +10,7 @@
 mod api_services;
 mod authentication_info;
 mod components;
+mod flow_config;
 mod flow_control;
 mod flow_schemas;
 pub mod health;
@@ -38,10 +39,11 @@ use tokio::time::{Instant, sleep};
 
 pub use self::components::LocalComponents;
 use self::identity::Identity;
-pub use self::identity::host_name;
+pub use self::identity::{host_name, identity_name};
 pub use self::options::ServiceOptions;
 pub use self::peers::Peers;
 use api_services::ApiServices;
+pub use flow_config::FlowConfig;
 use flow_control::Defaults;
 use flow_schemas::FlowSchemas;
 
@@ -71,6 +73,8 @@ pub struct SystemValues {
     pub proxy: Vec<(&'static str, String)>,
     /// The feature gates of kinds.
     pub gates: kinds::Gates,
+    /// The pages about the server that monitoring may get.
+    pub pages: Vec<&'static str>,
     /// Whether flow schemas decide about requests, and so say whether they can.
     pub priority_and_fairness: bool,
     /// What new nodes need to know of this server.
@@ -297,7 +301,7 @@ impl Boot<'_> {
         if served.contains(&false) {
             return Ok(());
         }
-        rbac::reconcile(&self.client, self.values.gates).await
+        rbac::reconcile(&self.client, self.values.gates, &self.values.pages).await
     }
 
     async fn flow_control(&self) -> Result<(), Status> {
@@ -499,6 +503,7 @@ mod testing {
             client_authority: String::new(),
             proxy: Vec::new(),
             gates: kinds::Gates::default(),
+            pages: Vec::new(),
             priority_and_fairness: false,
             cluster_info: None,
             peers: None,

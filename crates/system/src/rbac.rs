@@ -19,6 +19,18 @@ const DEFAULTS: &str = include_str!("rbac.txt");
 /// What the gate `DynamicResourceAllocation` adds, in the same form.
 const DEVICE_DEFAULTS: &str = include_str!("rbac_devices.txt");
 
+/// What the gates `ComponentFlagz` and `ComponentStatusz` add, by the path.
+const PAGES: [(&str, &str); 2] = [
+    (
+        "/flagz",
+        r#"clusterroles {"metadata":{"name":"system:monitoring"},"rules":[{"verbs":["get"],"nonResourceURLs":["/flagz"]}]}"#,
+    ),
+    (
+        "/statusz",
+        r#"clusterroles {"metadata":{"name":"system:monitoring"},"rules":[{"verbs":["get"],"nonResourceURLs":["/statusz"]}]}"#,
+    ),
+];
+
 const BOOTSTRAPPING: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
@@ -26,12 +38,12 @@ const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const ATTEMPTS: usize = 4;
 
 /// Creates or completes all default roles and bindings.
-pub(super) async fn reconcile(client: &Client, gates: kinds::Gates) -> Result<(), Status> {
+pub(super) async fn reconcile(client: &Client, gates: kinds::Gates, pages: &[&str]) -> Result<(), Status> {
     prime_aggregated_roles(client).await?;
     prime_public_info_viewer(client).await?;
     // All at the same time: the store commits what waits in one batch.
     let mut tasks = JoinSet::new();
-    for default in defaults(client, gates)? {
+    for default in defaults(client, gates, pages)? {
         let client = client.clone();
         tasks.spawn(async move {
             default.reconcile(&client).await.inspect_err(|error| {
@@ -42,15 +54,44 @@ pub(super) async fn reconcile(client: &Client, gates: kinds::Gates) -> Result<()
     super::finish(tasks).await
 }
 
+/// Leaves out what needs a gate that is off.
+fn leave_out(defaults: &mut Vec<DefaultObject>, gates: kinds::Gates) {
+    const WITHOUT_SERVICE_RANGES: &str = "system:controller:service-cidrs-controller";
+    const WITHOUT_SELINUX_CHANGES: &str = "system:controller:selinux-warning-controller";
+    defaults.retain(|one| match one.name() {
+        WITHOUT_SERVICE_RANGES => gates.multi_cidr_service_allocator,
+        WITHOUT_SELINUX_CHANGES => gates.selinux_change_policy,
+        _ => true,
+    });
+    for one in defaults {
+        let resource = match one.name() {
+            "system:node-proxier" if !gates.multi_cidr_service_allocator => "servicecidrs",
+            "system:kubelet-api-admin" if !gates.kubelet_fine_grained_authz => "nodes/configz",
+            _ => continue,
+        };
+        let Some(rules) = one.object.as_map_mut().and_then(|object| object.get_mut("rules")) else {
+            continue;
+        };
+        let names = |rule: &Value| list(rule, "resources").iter().any(|name| name.as_str() == Some(resource));
+        let kept: Vec<Value> = match rules.as_list() {
+            Some(rules) => rules.iter().filter(|rule| !names(rule)).cloned().collect(),
+            None => continue,
+        };
+        *rules = Value::from_iter(kept);
+    }
+}
+
 /// All default roles and bindings. A gate adds rules to some roles, and objects.
-fn defaults(client: &Client, gates: kinds::Gates) -> Result<Vec<DefaultObject>, Status> {
+fn defaults(client: &Client, gates: kinds::Gates, pages: &[&str]) -> Result<Vec<DefaultObject>, Status> {
     let read = |line: &'static str| {
         let (resource, text) = line.split_once(' ').unwrap_or_default();
         DefaultObject::read(client, resource, text)
     };
     let mut defaults = DEFAULTS.lines().map(read).collect::<Result<Vec<_>, _>>()?;
+    leave_out(&mut defaults, gates);
     let of_gates = if gates.dynamic_resource_allocation { DEVICE_DEFAULTS } else { "" };
-    for line in of_gates.lines() {
+    let of_pages = PAGES.iter().filter(|(path, _)| pages.contains(path)).map(|(_, line)| *line);
+    for line in of_gates.lines().chain(of_pages) {
         let more = read(line)?;
         let is_it = |one: &&mut DefaultObject| one.resource == more.resource && one.name() == more.name();
         match defaults.iter_mut().find(is_it) {
@@ -333,7 +374,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn first_start_creates_all_defaults_and_the_second_writes_nothing() {
         let client = client().await;
-        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
         let mut count = 0;
         for resource in ["clusterroles", "clusterrolebindings", "roles", "rolebindings"] {
             let objects = client.list_objects(of(resource)).await.unwrap();
@@ -350,16 +391,46 @@ mod tests {
             r#"[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]},{"nonResourceURLs":["*"],"verbs":["*"]}]"#
         );
         let before = client.registry().cache().committed();
-        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
         assert_eq!(client.registry().cache().committed(), before);
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn dynamic_resource_allocation_adds_rules_to_default_roles() {
+    async fn what_needs_a_gate_that_is_off_is_left_out() {
+        let client = client().await;
+        let gates = kinds::Gates {
+            multi_cidr_service_allocator: false,
+            selinux_change_policy: false,
+            kubelet_fine_grained_authz: false,
+            ..kinds::Gates::default()
+        };
+        reconcile(&client, gates, &[]).await.unwrap();
+        for name in ["service-cidrs-controller", "selinux-warning-controller"] {
+            for resource in ["clusterroles", "clusterrolebindings"] {
+                let absent = client.get(of(resource).named(&format!("system:controller:{name}"))).await;
+                assert_eq!(absent.unwrap_err().code, 404, "{resource} {name}");
+            }
+        }
+        for (role, absent, present) in [
+            ("system:node-proxier", "servicecidrs", "endpointslices"),
+            ("system:kubelet-api-admin", "nodes/configz", "nodes/proxy"),
+        ] {
+            let rules = json(&client.get(of("clusterroles").named(role)).await.unwrap(), "rules");
+            assert!(!rules.contains(absent) && rules.contains(present), "{rules}");
+        }
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
+        let rules =
+            json(&client.get(of("clusterroles").named("system:node-proxier")).await.unwrap(), "rules");
+        assert!(rules.contains("servicecidrs"), "{rules}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn gates_add_rules_to_default_roles() {
         let client = client().await;
         let gates = kinds::Gates { dynamic_resource_allocation: true, ..kinds::Gates::default() };
-        reconcile(&client, gates).await.unwrap();
+        reconcile(&client, gates, &["/flagz"]).await.unwrap();
         for (role, last) in [
+            ("system:monitoring", r#"{"nonResourceURLs":["/flagz"],"verbs":["get"]}]"#),
             (
                 "system:node",
                 r#"{"apiGroups":["resource.k8s.io"],"resources":["resourceslices"],"verbs":["deletecollection"]}]"#,
@@ -377,14 +448,14 @@ mod tests {
             assert!(json(&role, "rules").ends_with(last), "{}", json(&role, "rules"));
         }
         let before = client.registry().cache().committed();
-        reconcile(&client, gates).await.unwrap();
+        reconcile(&client, gates, &["/flagz"]).await.unwrap();
         assert_eq!(client.registry().cache().committed(), before);
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn roles_get_what_they_lack_and_keep_what_they_have_besides() {
         let client = client().await;
-        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
         let role = of("clusterroles").named("system:public-info-viewer");
         edit(&client, role, |role| {
             set(
@@ -405,7 +476,7 @@ mod tests {
             set(role, "aggregationRule", r#"{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}"#);
         })
         .await;
-        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
         let role = client.get(role).await.unwrap();
         assert_eq!(
             json(&role, "rules"),
@@ -425,7 +496,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn bindings_get_missing_subjects_and_are_created_anew_for_another_role() {
         let client = client().await;
-        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
         let (basic, node) = (
             of("clusterrolebindings").named("system:basic-user"),
             of("clusterrolebindings").named("system:node"),
@@ -452,7 +523,7 @@ mod tests {
             .delete(of("clusterrolebindings").named("system:public-info-viewer"), &DeleteOptions::default())
             .await
             .unwrap();
-        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
         let names = |binding: &Value| {
             let names = list(binding, "subjects").iter().filter_map(|subject| subject.get("name")?.as_str());
             names.map(str::to_owned).collect::<Vec<_>>()
@@ -468,7 +539,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn annotation_protects_from_changes() {
         let client = client().await;
-        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
         let role = of("clusterroles").named("system:discovery");
         edit(&client, role, |role| {
             set(role, "rules", "[]");
@@ -477,7 +548,7 @@ mod tests {
         })
         .await;
         let before = client.registry().cache().committed();
-        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
         assert_eq!(client.registry().cache().committed(), before);
     }
 
@@ -487,7 +558,7 @@ mod tests {
         let roles = of("clusterroles");
         let text = r#"{"metadata":{"name":"view","labels":{"a":"b"}},"rules":[{"verbs":["x"],"apiGroups":[""],"resources":["pods"]}]}"#;
         client.create(roles, client.decode(roles, text).unwrap()).await.unwrap();
-        reconcile(&client, kinds::Gates::default()).await.unwrap();
+        reconcile(&client, kinds::Gates::default(), &[]).await.unwrap();
         let part = client.get(roles.named("system:aggregate-to-view")).await.unwrap();
         assert_eq!(list(&part, "rules")[0].get("verbs").unwrap().as_list().unwrap()[0].as_str(), Some("x"));
         assert!(list(&part, "rules").len() > 10);

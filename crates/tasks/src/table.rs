@@ -51,10 +51,14 @@ tasks! {
     Boot = "boot", Ready;
     /// Keeps the defaults of flow control: `system::flow_control`.
     FlowControlDefaults = "flow-control-defaults", Ready;
+    /// Configures priority and fairness: `system::flow_config`.
+    FlowControlConfig = "flow-control-config", Ready;
     /// Writes the conditions of flow schemas: `system::flow_schemas`.
     FlowSchemas = "flow-schemas", Ready;
     /// Writes the conditions of API services: `system::api_services`.
     ApiServices = "api-services", Ready;
+    /// Follows API services, and asks the servers behind them: `aggregation`.
+    Aggregation = "aggregation", Ready;
     /// Runs the controllers whenever this server leads: `controllers::Supervisor`.
     Controllers = "controllers", Ready;
     /// Repairs the addresses of services: `controllers::service_repair`.
@@ -79,12 +83,22 @@ tasks! {
     EncryptionReload = "encryption-reload", Ready;
     /// Asks a KMS plugin for its status: `encryption::kms`.
     KmsStatus = "kms-status", Ready;
+    /// Keeps the memory of the process below its ceiling, and gives free memory back: `server::memory`.
+    MemoryCeiling = "memory-ceiling", Ready;
     /// Runs one of the controllers: `controllers::Supervisor`.
     Controller = "controller", Ready;
     /// Notifies a controller of changes: `controllers::follow`.
     ControllerFollow = "controller-follow", Ready;
+    /// Writes the events of a controller: `controllers::events`.
+    ControllerEvents = "controller-events", Ready;
     /// Keeps the Lease by which one of several servers runs the controllers: `controllers::Leadership`.
     ControllerLeadership = "controller-leadership", Ready;
+    /// Notices whether a stock controller manager is at work: `controllers::give_way`.
+    ControllerGiveWay = "controller-give-way", Ready;
+    /// Plays the nodes that exist on paper: `nodes`.
+    FakeNodes = "fake-nodes", Ready;
+    /// Assigns pods to nodes: `scheduler`.
+    Scheduler = "scheduler", Ready;
     /// Serves the kinds of custom resource definitions: `definitions::Definitions`.
     Definitions = "definitions", Ready;
     /// Looks for owners in other namespaces: `controllers::garbage`.
@@ -95,10 +109,18 @@ tasks! {
     EtcdCompact = "etcd-compact", Ready;
     /// Asks etcd whether it works: `store::etcd::health`.
     EtcdHealth = "etcd-health", Ready;
+    /// Sends the spans of requests to a collector: `spans::Tracer`.
+    SpanExport = "span-export", Ready;
+    /// Serves profiles at a Unix socket: `server::debug`.
+    DebugSocket = "debug-socket", Ready;
     /// Waits until the objects of a namespace are gone: `controllers::namespace`.
     NamespaceEmptied = "namespace-emptied", Ready;
     /// Makes namespaces due whose quota was charged for an abandoned write: `controllers::quota_status`.
     QuotaAbandoned = "quota-abandoned", Ready;
+    /// Sends buffered audit events to a backend: `audit::buffer`.
+    AuditBatches = "audit-batches", Ready;
+    /// Removes and compresses old files of the audit log: `audit::file`.
+    AuditLogFiles = "audit-log-files", Ready;
     /// Writes to the embedded store: `store::embedded::committer`.
     StoreCommit = "store-commit", Live;
     /// Reads values and history of the embedded store: `store::embedded::reader`.

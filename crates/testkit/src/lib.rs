@@ -5,6 +5,7 @@
 
 mod cli;
 mod etcd;
+mod extension;
 pub mod http;
 pub mod https;
 mod kubelet;
@@ -15,12 +16,13 @@ mod websocket;
 
 pub use cli::{Cli, Said, Stream, Terminal};
 pub use etcd::Etcd;
+pub use extension::{Behaviour, ExtensionRequest, ExtensionServer};
 pub use kubelet::{Kubelet, KubeletRequest};
 pub use nix::sys::signal::Signal;
 pub use process::{Error, Exit, Folder, Process};
 pub use proxy::{Mode as ProxyMode, Proxy};
 pub use server::{Server, TOKEN};
-pub use websocket::{Message, WebSocket};
+pub use websocket::{Message, Received, WebSocket};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -12,6 +12,9 @@ use crate::{Error, Exit, Folder, Process, Signal};
 /// exchanges have it in their headers.
 pub const TOKEN: &str = "admintoken";
 
+/// The flag that names the file with tokens.
+const TOKEN_FILE: &str = "--token-auth-file=";
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -65,7 +68,8 @@ impl Server {
         Ok(self.folder)
     }
 
-    /// Starts a process with its things in a folder; its data directory is `data` there.
+    /// Starts a process with its things in a folder; its data directory is `data` there. The tokens of a
+    /// `--token-auth-file` among the flags are valid beside the administrator's.
     pub fn at(folder: Folder, binary: &Path, flags: &[&str]) -> Result<Self, Error> {
         Self::started(folder, flags, |data, flags| Process::start(binary, data, flags))
     }
@@ -80,11 +84,17 @@ impl Server {
         flags: &[&str],
         start: impl FnOnce(&Path, &[&str]) -> Result<Process, Error>,
     ) -> Result<Self, Error> {
+        let (own, mut flags): (Vec<&str>, Vec<&str>) =
+            flags.iter().partition(|flag| flag.starts_with(TOKEN_FILE));
+        let mut rows = format!("{TOKEN},admin,admin-uid,\"system:masters\"\n");
+        for flag in own {
+            rows.push_str(&read(flag.trim_start_matches(TOKEN_FILE).as_ref())?);
+        }
         let tokens = folder.path().join("tokens.csv");
-        write(&tokens, &format!("{TOKEN},admin,admin-uid,\"system:masters\"\n"))?;
+        write(&tokens, &rows)?;
         let data = folder.path().join("data");
-        let token_file = format!("--token-auth-file={}", tokens.display());
-        let flags: Vec<&str> = flags.iter().copied().chain([token_file.as_str()]).collect();
+        let token_file = format!("{TOKEN_FILE}{}", tokens.display());
+        flags.push(&token_file);
         let process = start(&data, &flags)?;
         let (url, ca) = (process.url().to_owned(), data.join("pki/ca.crt"));
         let kubeconfig = write_kubeconfig(folder.path(), &url, TOKEN, &ca)?;
@@ -177,6 +187,11 @@ impl Server {
     pub fn target(&self) -> Result<Target, http::Error> {
         Target::new(&self.url, &self.ca)
     }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path)
+        .map_err(|cause| Error::System { what: "reading the tokens of a test", cause })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

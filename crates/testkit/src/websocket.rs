@@ -1,10 +1,11 @@
-//! A WebSocket client for the channels of remote commands and forwarded ports: each message starts with the
-//! number of its channel.
+//! A WebSocket client: for the channels of remote commands and forwarded ports, whose messages start with the
+//! number of their channel, and for watches.
 
 use std::time::Duration;
 
 use crate::http::{Connection, Error, Target};
 
+const TEXT: u8 = 1;
 pub(crate) const BINARY: u8 = 2;
 pub(crate) const CLOSE: u8 = 8;
 pub(crate) const PING: u8 = 9;
@@ -43,6 +44,19 @@ pub struct Message {
     pub data: Vec<u8>,
 }
 
+/// What a server sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A message of text.
+    Text(String),
+    /// A message of bytes.
+    Binary(Vec<u8>),
+    /// The answer to a ping.
+    Pong(Vec<u8>),
+    /// The server closes the WebSocket, with this code.
+    Close(u16),
+}
+
 /// An open WebSocket.
 #[derive(Debug)]
 pub struct WebSocket {
@@ -61,10 +75,16 @@ impl WebSocket {
         protocol: &str,
         patience: Duration,
     ) -> Result<Self, Error> {
+        let headers = format!("Authorization: Bearer {token}\r\nSec-WebSocket-Protocol: {protocol}\r\n");
+        Self::open_with(target, path, &headers, patience)
+    }
+
+    /// Opens one with further headers, each of which ends its line.
+    pub fn open_with(target: &Target, path: &str, headers: &str, patience: Duration) -> Result<Self, Error> {
         let mut connection = target.connect(patience)?;
         let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n",
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n",
             target.authority()
         );
         connection.send(request.as_bytes())?;
@@ -100,6 +120,34 @@ impl WebSocket {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Sends a ping.
+    pub fn ping(&mut self, data: &[u8]) -> Result<(), Error> {
+        self.connection.send(&frame(PING, data, Some(MASK)))
+    }
+
+    /// Closes it.
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.connection.send(&frame(CLOSE, &1000u16.to_be_bytes(), Some(MASK)))
+    }
+
+    /// Whatever comes next; none at the end of the connection.
+    pub fn receive(&mut self) -> Result<Option<Received>, Error> {
+        loop {
+            let Some((opcode, payload)) = self.frame()? else { return Ok(None) };
+            let received = match opcode {
+                TEXT => Received::Text(String::from_utf8_lossy(&payload).into_owned()),
+                BINARY => Received::Binary(payload),
+                PONG => Received::Pong(payload),
+                CLOSE => {
+                    let code = payload.first_chunk().copied().map_or(0, u16::from_be_bytes);
+                    Received::Close(code)
+                }
+                _ => continue,
+            };
+            return Ok(Some(received));
         }
     }
 

@@ -65,6 +65,8 @@ const ETCD_34: Bundle =
     Bundle { name: "etcd-debian", version: "3.4", source: Source::Debian { package: "etcd-server" } };
 const FAKETIME: Bundle =
     Bundle { name: "libfaketime", version: "0.9", source: Source::Debian { package: "libfaketime" } };
+const PROMETHEUS: Bundle =
+    Bundle { name: "prometheus", version: "2", source: Source::Debian { package: "prometheus" } };
 const PYTHON_CLIENT: Bundle = Bundle {
     name: "python-client",
     version: "33.1.0",
@@ -130,6 +132,20 @@ const TOOLS: &[Tool] = &[
         } else {
             "usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
         },
+        on_request: false,
+    },
+    Tool {
+        name: "prometheus",
+        about: "what scrapes metrics",
+        bundle: &PROMETHEUS,
+        program: "usr/bin/prometheus",
+        on_request: false,
+    },
+    Tool {
+        name: "promtool",
+        about: "what checks metrics and alert rules",
+        bundle: &PROMETHEUS,
+        program: "usr/bin/promtool",
         on_request: false,
     },
     Tool {
@@ -298,7 +314,7 @@ mod tests {
         assert_eq!(
             error,
             "there is no tool named `kubectx`; there are: kubectl, helm, etcd, etcd-3.4, libfaketime, \
-             python-client, calico, dask-operator, kopium, cel-spec, go, chromium"
+             prometheus, promtool, python-client, calico, dask-operator, kopium, cel-spec, go, chromium"
         );
     }
 

@@ -9,11 +9,12 @@ mod config;
 mod policy;
 
 use super::{Builtin, Parts};
+use crate::families::{self, POD_SECURITY_ERRORS, POD_SECURITY_EVALUATIONS, POD_SECURITY_EXEMPTIONS};
 use crate::{Attributes, Operation, Plugin, Reservation};
 use cache::{Entry, Filter, Freshness, Query, Resource};
 use checks::{Subject, details, reasons, violations};
 use config::Config;
-use object::field::List;
+use object::field::{Aggregate, List};
 use object::quote::quote;
 use object::{Map, Value};
 use policy::{Level, LevelVersion, PREFIX, Policy};
@@ -194,15 +195,20 @@ impl PodSecurity {
     }
 
     /// The policy of the namespace of a write; `None` if there is no such namespace.
-    fn policy_for(&self, attributes: &Attributes<'_>) -> Option<Policy> {
+    fn policy_for(&self, attributes: &Attributes<'_>) -> Option<(Policy, List)> {
         let namespace = self.namespaces.lookup("", attributes.namespace).ok().flatten()?;
-        Some(Policy::of(namespace.labels(), &self.config.defaults).0)
+        Some(Policy::of(namespace.labels(), &self.config.defaults))
     }
 
     fn validate_pod(&self, attributes: &Attributes<'_>, pod: Pod<'_>) -> Result<(), Status> {
         let missing = || format!("failed to lookup namespace {}", quote(attributes.namespace));
-        let policy = self.policy_for(attributes).ok_or_else(|| Status::internal_error(&missing()))?;
-        if policy.is_privileged() {
+        let (policy, errors) = self.policy_for(attributes).ok_or_else(|| {
+            count_error(attributes, true);
+            Status::internal_error(&missing())
+        })?;
+        if policy.is_privileged() && errors.is_empty() {
+            count(attributes, policy.enforce, "enforce", false);
+            note(attributes, "enforce-policy", "privileged:latest");
             return Ok(());
         }
         let old = attributes.old.and_then(Value::as_map).map(Pod::of);
@@ -210,11 +216,16 @@ impl PodSecurity {
             return Ok(());
         }
         if self.has_exempt_class(pod.spec().runtime_class_name()) {
+            count_exemption(attributes);
+            note(attributes, "exempt", "runtimeClass");
             return Ok(());
         }
         let subject = self.subject(pod.metadata(), pod.spec());
+        note(attributes, "enforce-policy", &policy.enforce.to_string());
+        note_errors(attributes, errors);
         audit(attributes, &policy, &subject);
         let violated = violations(policy.enforce, &subject);
+        count(attributes, policy.enforce, "enforce", !violated.is_empty());
         if !violated.is_empty() {
             let (level, found) = (quote(&policy.enforce.to_string()), details(&violated));
             let why = format!("violates PodSecurity {level}: {found}");
@@ -227,6 +238,7 @@ impl PodSecurity {
     fn warn(&self, attributes: &Attributes<'_>, policy: &Policy, subject: &Subject<'_>) {
         let violated = violations(policy.warn, subject);
         if !violated.is_empty() {
+            count(attributes, policy.warn, "warn", true);
             let (level, found) = (quote(&policy.warn.to_string()), details(&violated));
             attributes.warnings.extend([format!("would violate PodSecurity {level}: {found}")]);
         }
@@ -234,9 +246,16 @@ impl PodSecurity {
 
     fn validate_workload(&self, attributes: &Attributes<'_>, object: &Map) {
         let Some(template) = template(attributes, object) else { return };
-        let Some(policy) = self.policy_for(attributes) else { return };
+        let Some((policy, errors)) = self.policy_for(attributes) else {
+            return count_error(attributes, true);
+        };
         let is_lax = policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged;
-        if !is_lax && !self.has_exempt_class(template.spec().runtime_class_name()) {
+        if self.has_exempt_class(template.spec().runtime_class_name()) {
+            if !is_lax {
+                note(attributes, "exempt", "runtimeClass");
+            }
+        } else if !is_lax || !errors.is_empty() {
+            note_errors(attributes, errors);
             let subject = self.subject(template.metadata(), template.spec());
             audit(attributes, &policy, &subject);
             self.warn(attributes, &policy, &subject);
@@ -244,10 +263,66 @@ impl PodSecurity {
     }
 }
 
+/// Counts an evaluation by a policy.
+fn count(attributes: &Attributes<'_>, policy: LevelVersion, mode: &str, is_violated: bool) {
+    let (resource, operation) = counted_as(attributes);
+    let decision = if is_violated { "deny" } else { "allow" };
+    let (level, version) = (policy.level.to_string(), policy.counted_version());
+    let labels = [decision, mode, &level, &version, operation, resource, attributes.subresource];
+    POD_SECURITY_EVALUATIONS.with(labels).inc();
+}
+
+/// Counts an error, after which the request was evaluated if it was not fatal.
+fn count_error(attributes: &Attributes<'_>, is_fatal: bool) {
+    let (resource, operation) = counted_as(attributes);
+    POD_SECURITY_ERRORS.with([families::text(is_fatal), operation, resource, attributes.subresource]).inc();
+}
+
+/// Counts a request that is not evaluated.
+fn count_exemption(attributes: &Attributes<'_>) {
+    let (resource, operation) = counted_as(attributes);
+    POD_SECURITY_EXEMPTIONS.with([operation, resource, attributes.subresource]).inc();
+}
+
+/// Makes the series that are there, with zero, before the first request.
+fn make_series() {
+    for operation in ["create", "update"] {
+        POD_SECURITY_EVALUATIONS.with(["allow", "enforce", "privileged", "latest", operation, "pod", ""]);
+        for resource in ["pod", "controller"] {
+            POD_SECURITY_EXEMPTIONS.with([operation, resource, ""]);
+        }
+    }
+}
+
+/// The labels for the resource and the operation of a write.
+fn counted_as(attributes: &Attributes<'_>) -> (&'static str, &'static str) {
+    let resource = match &*attributes.resource.resource {
+        "pods" => "pod",
+        "namespaces" => "namespace",
+        _ => "controller",
+    };
+    (resource, if attributes.operation == Operation::Create { "create" } else { "update" })
+}
+
+/// Notes something for the audit log.
+fn note(attributes: &Attributes<'_>, key: &str, value: &str) {
+    if attributes.observation.audit_level() > observe::AuditLevel::None {
+        attributes.annotate(&format!("{PREFIX}{key}"), value);
+    }
+}
+
+fn note_errors(attributes: &Attributes<'_>, errors: List) {
+    if let Some(errors) = Aggregate::new(errors) {
+        count_error(attributes, false);
+        note(attributes, "error", &format!("Failed to parse policy: {errors}"));
+    }
+}
+
 /// Notes what violates the audited level.
 fn audit(attributes: &Attributes<'_>, policy: &Policy, subject: &Subject<'_>) {
     let violated = violations(policy.audit, subject);
     if !violated.is_empty() {
+        count(attributes, policy.audit, "audit", true);
         let (level, found) = (quote(&policy.audit.to_string()), details(&violated));
         let why = format!("would violate PodSecurity {level}: {found}");
         attributes.annotate("pod-security.kubernetes.io/audit-violations", &why);
@@ -301,6 +376,7 @@ impl Builtin for PodSecurity {
     const NAME: &'static str = "PodSecurity";
 
     fn make(parts: &Parts<'_>) -> Result<Self, String> {
+        make_series();
         Ok(Self {
             config: Config::parse(parts.configuration)?,
             namespaces: parts.resource("namespaces")?,
@@ -339,18 +415,20 @@ impl Plugin for PodSecurity {
         }
         let is_exempt = self.config.namespaces.contains(attributes.namespace)
             || self.config.users.contains(&attributes.user.name);
-        if is_exempt {
+        let is_pod = attributes.is_resource("", "pods");
+        let is_ignored = if is_pod { IGNORED.contains(&attributes.subresource) } else { !is_whole };
+        if is_ignored {
             return Deferred::Now(Ok(None));
         }
-        if attributes.is_resource("", "pods") {
-            if IGNORED.contains(&attributes.subresource) {
-                return Deferred::Now(Ok(None));
-            }
+        if is_exempt {
+            let by_namespace = self.config.namespaces.contains(attributes.namespace);
+            note(attributes, "exempt", if by_namespace { "namespace" } else { "user" });
+            return Deferred::Now(Ok(None));
+        }
+        if is_pod {
             return Deferred::Now(self.validate_pod(attributes, Pod::of(map)).map(|()| None));
         }
-        if is_whole {
-            self.validate_workload(attributes, map);
-        }
+        self.validate_workload(attributes, map);
         Deferred::Now(Ok(None))
     }
 }

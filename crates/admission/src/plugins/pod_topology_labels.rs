@@ -54,11 +54,12 @@ fn copy(node: &Entry, object: &mut Map) {
 
 impl Immediate for PodTopologyLabels {
     fn handles(&self, operation: Operation) -> bool {
-        self.is_on && operation == Operation::Create
+        // Without its gate too: the reference counts the plugin then.
+        operation == Operation::Create
     }
 
     fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
-        let (true, Some(object)) = (attributes.is_resource("", "pods"), object) else {
+        let (true, Some(object)) = (self.is_on && attributes.is_resource("", "pods"), object) else {
             return Ok(());
         };
         let Some(node) = node_of(attributes, object) else { return Ok(()) };
@@ -87,24 +88,27 @@ mod tests {
             )
             .await;
         let off: PodTopologyLabels = fixture.make(None).unwrap();
-        assert!(!off.handles(Operation::Create));
+        assert!(off.handles(Operation::Create));
         fixture.settings.gates.pod_topology_labels = true;
         let plugin: PodTopologyLabels = fixture.make(None).unwrap();
         assert!(plugin.handles(Operation::Create) && !plugin.handles(Operation::Update));
-        let labels = async |write: Write<'_>| {
-            let made = write.mutate(&plugin).await.unwrap().unwrap();
+        let labels_by = async |plugin: &PodTopologyLabels, write: Write<'_>| {
+            let made = write.mutate(plugin).await.unwrap().unwrap();
             let labels = made.get("metadata").and_then(|metadata| metadata.get("labels"));
             let labels = labels.and_then(Value::as_map).cloned().unwrap_or_default();
             let texts = labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap()));
             texts.collect::<Vec<_>>()
         };
+        let labels = async |write: Write<'_>| labels_by(&plugin, write).await;
         let copied = ["topology.k8s.io/zone=z", "topology.k8s.io/region=r"];
         let pod = |node: &str| {
             format!(
                 r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"p","namespace":"n","labels":{{"topology.k8s.io/zone":"own"}}}},"spec":{{{node}}}}}"#
             )
         };
-        assert_eq!(labels(Write::create("pods", &pod(r#""nodeName":"a""#))).await, copied);
+        let bound = pod(r#""nodeName":"a""#);
+        assert_eq!(labels_by(&off, Write::create("pods", &bound)).await, ["topology.k8s.io/zone=own"]);
+        assert_eq!(labels(Write::create("pods", &bound)).await, copied);
         for node in ["", r#""nodeName":"none""#] {
             assert_eq!(labels(Write::create("pods", &pod(node))).await, ["topology.k8s.io/zone=own"]);
         }

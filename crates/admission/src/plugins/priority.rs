@@ -111,8 +111,9 @@ fn keep(old: PodSpec<'_>, object: &mut Value) {
 }
 
 impl Immediate for Priority {
+    /// Deletes too, of which it does nothing: the reference counts the plugin then.
     fn handles(&self, operation: Operation) -> bool {
-        matches!(operation, Operation::Create | Operation::Update)
+        operation != Operation::Connect
     }
 
     fn mutate(&self, attributes: &Attributes<'_>, object: Option<&mut Value>) -> Result<(), Status> {
@@ -131,6 +132,7 @@ impl Immediate for Priority {
     fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         let is_class = attributes.is_about("scheduling.k8s.io", "priorityclasses");
         if is_class
+            && attributes.operation != Operation::Delete
             && let Some(class) = object.and_then(Value::as_map).map(PriorityClass::of)
             && class.global_default()
             && let Some(other) = self.default_class()
@@ -168,6 +170,15 @@ mod tests {
         let spec = super::pod::of(made.as_ref()).unwrap().spec();
         let policy = spec.preemption_policy().unwrap_or_default();
         Ok((spec.priority().unwrap(), spec.priority_class_name().into(), policy.into()))
+    }
+
+    #[tokio::test]
+    async fn every_operation_on_objects_is_counted() {
+        let plugin: Priority = Fixture::new().await.make(None).unwrap();
+        for operation in [Operation::Create, Operation::Update, Operation::Delete] {
+            assert!(plugin.handles(operation));
+        }
+        assert!(!plugin.handles(Operation::Connect));
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use super::mutations::{Mutations, Mutator};
 use super::params;
 use crate::conditions::FailurePolicy;
 use crate::evaluation::{Checks, Input, OutOfBudget, evaluate};
+use crate::families;
 use crate::matching::Matched;
 use crate::plugins::{Builtin, Parts};
 use crate::versioned::Versioned;
@@ -21,6 +22,7 @@ use schema::status::Cause;
 use schema::view::View as _;
 use schema::views::admissionregistration::v1alpha1;
 use std::sync::Arc;
+use std::time::Instant;
 use tasks::Deferred;
 
 /// The plugin.
@@ -190,7 +192,10 @@ impl Write<'_> {
             &self.checks,
             policy.failure_policy,
         );
-        match held.await {
+        let begin = Instant::now();
+        let held = held.await;
+        families::policy_conditions(&policy.name, self.attributes.operation, &held, begin.elapsed());
+        match held {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(why) => {
@@ -356,7 +361,8 @@ impl Builtin for MutatingAdmissionPolicy {
 
 impl Plugin for MutatingAdmissionPolicy {
     fn handles(&self, operation: Operation) -> bool {
-        self.is_on && operation != Operation::Delete
+        // Without its gate too: the reference counts the plugin then.
+        operation != Operation::Delete
     }
 
     fn mutate<'a>(
@@ -365,7 +371,7 @@ impl Plugin for MutatingAdmissionPolicy {
         object: Option<&'a mut Value>,
     ) -> Deferred<'a, Result<(), Status>> {
         let bound = self.policies.bound();
-        if bound.is_empty() || is_exempt(attributes) {
+        if !self.is_on || bound.is_empty() || is_exempt(attributes) {
             return Deferred::Now(Ok(()));
         }
         let found = self.policies.find(&bound, attributes, object.as_deref());

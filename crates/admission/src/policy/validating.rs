@@ -6,16 +6,19 @@ use super::params;
 use super::validations::{Annotation, Evaluation, Validations};
 use crate::conditions::FailurePolicy;
 use crate::evaluation::{Checks, Input};
+use crate::families::{POLICY_CHECKS, POLICY_DURATIONS};
 use crate::matching::Matched;
 use crate::plugins::{Builtin, Parts};
 use crate::versioned::Versioned;
 use crate::{Attributes, Operation, Plugin, Reservation};
+use expressions::admission::evaluation::OUT_OF_BUDGET;
 use object::{Text, Value};
 use schema::status::{Cause, Reason};
 use schema::view::View as _;
 use schema::views::admissionregistration::v1;
 use schema::{Status, json};
 use std::sync::Arc;
+use std::time::Instant;
 use tasks::Deferred;
 
 /// The key of the audit annotation of validations that do not hold.
@@ -157,15 +160,27 @@ impl Write<'_> {
         annotations: &mut Annotations,
     ) {
         let with = Evaluation {
+            name: &policy.name,
             attributes: self.attributes,
             input,
             params,
             checks: &self.checks,
             policy: policy.failure_policy,
         };
+        let begin = Instant::now();
         let findings = policy.evaluator.validate(&with).await;
+        let took = begin.elapsed();
         for failure in findings.failures {
+            let error = match failure.message.as_str() {
+                message if message.starts_with("compilation") => "compile_error",
+                message if message.starts_with(OUT_OF_BUDGET) => "out_of_budget",
+                _ => "invalid_error",
+            };
             for action in &binding.actions {
+                let enforced = action.to_ascii_lowercase();
+                let labels = [enforced.as_str(), error, &policy.name, &binding.name];
+                POLICY_CHECKS.with(labels).inc();
+                POLICY_DURATIONS.with(labels).observe_time(took);
                 match action.as_str() {
                     "Deny" => self.denials.push(Denial {
                         policy: policy.name.clone(),

@@ -4,6 +4,7 @@ use super::definition::{Common, Evaluator};
 use crate::Attributes;
 use crate::conditions::{Conditions, FailurePolicy};
 use crate::evaluation::{Checks, Input, OutOfBudget, evaluate};
+use crate::families;
 use cel::Value as CelValue;
 use cel::kubernetes::{COST_OF_A_CALL, COST_OF_AN_OBJECT, MOST_MESSAGE_BYTES};
 use expressions::admission::evaluation::OUT_OF_BUDGET;
@@ -12,6 +13,7 @@ use object::{Map, Value};
 use schema::view::View as _;
 use schema::views::admissionregistration::v1::ValidatingAdmissionPolicySpec;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The expressions of a policy.
 pub(super) struct Validations {
@@ -83,6 +85,8 @@ impl Evaluator for Validations {
 
 /// What a policy is evaluated with.
 pub(super) struct Evaluation<'a> {
+    /// The name of the policy.
+    pub(super) name: &'a str,
     pub(super) attributes: &'a Attributes<'a>,
     pub(super) input: &'a Input,
     pub(super) params: &'a Value,
@@ -105,9 +109,12 @@ impl Validations {
 
     /// What the expressions say, or why none of that counts.
     async fn findings(&self, with: &Evaluation<'_>) -> Result<Findings, String> {
-        let Evaluation { attributes, input, params, checks, policy } = *with;
+        let Evaluation { name, attributes, input, params, checks, policy } = *with;
         let conditions = &self.conditions;
-        if !conditions.hold(attributes, input, params, &self.variables, checks, policy).await? {
+        let begin = Instant::now();
+        let held = conditions.hold(attributes, input, params, &self.variables, checks, policy).await;
+        families::policy_conditions(name, attributes.operation, &held, begin.elapsed());
+        if !held? {
             return Ok(Findings::default());
         }
         let failures = self.failures(with).await.map_err(|OutOfBudget| OUT_OF_BUDGET.to_owned())?;
@@ -116,7 +123,7 @@ impl Validations {
     }
 
     async fn failures(&self, with: &Evaluation<'_>) -> Result<Vec<Failure>, OutOfBudget> {
-        let Evaluation { attributes, input, params, checks, policy } = *with;
+        let Evaluation { attributes, input, params, checks, policy, .. } = *with;
         let deadline = attributes.request.deadline();
         let mut left = COST_OF_AN_OBJECT;
         let seen = input.seen(params, Some(checks.values(attributes)));

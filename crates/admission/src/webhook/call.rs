@@ -3,13 +3,14 @@
 use super::Webhooks;
 use super::answer::{Answer, Role};
 use super::configuration::{SideEffects, Webhook};
+use super::places::NoPlace;
 use super::review::Review;
 use crate::Attributes;
 use crate::conditions::FailurePolicy;
-use bytes::Bytes;
-use object::Value;
+use crate::families::{self, FAIL_OPEN, REJECTIONS, WEBHOOK_REQUESTS, WEBHOOKS};
 use object::quote::Quoted;
-use outbound::{Bounds, Endpoint, Error};
+use observe::{Part, Span};
+use outbound::{Bounds, Error};
 use schema::view::View as _;
 use schema::views::admission::v1::AdmissionReview;
 use schema::{Limits, Status};
@@ -18,6 +19,8 @@ use tokio::time::Instant;
 
 /// The most bytes of an answer.
 const MOST_BYTES: usize = Limits::REQUEST.bytes;
+/// The code that a webhook without an answer is counted with.
+const CALLING_CODE: u16 = 400;
 /// The longest time for an answer, whatever the webhook allows itself.
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -54,9 +57,19 @@ impl Webhooks {
         let endpoint =
             endpoint.as_ref().map_err(|why| Failure::Calling(format!("could not get REST client: {why}")))?;
         let uid = object::name::random_uid();
+        let span = self.span(webhook, attributes, &uid);
         let exchange = self.guarded(webhook, attributes, async {
+            let deadline = deadline(webhook, attributes);
+            let _place = self.places.take(webhook, review.bytes, deadline).await.map_err(|NoPlace| {
+                let error = Error::Timeout { method: "Post", url: endpoint.url() };
+                format!("failed to call webhook: {error}")
+            })?;
             let body = review.encode(&uid, version);
-            let review = post(endpoint, webhook, body, version.api_version(), attributes).await;
+            let bounds = Bounds { deadline, most_bytes: MOST_BYTES };
+            let of = (AdmissionReview::schema(), version.api_version());
+            let review = endpoint.review(&webhook.server.path, body, bounds, of);
+            let review = outbound::within_trace(span.headers(), review).await;
+            span.step("Request completed");
             let review = review.map_err(|error| format!("failed to call webhook: {error}"))?;
             Answer::read(&review, &uid, webhook, version, self.role)
                 .map_err(|why| format!("received invalid webhook response: {why}"))
@@ -67,6 +80,26 @@ impl Webhooks {
             attributes.annotate(&format!("{}/{key}", webhook.name), value);
         }
         Ok(answer)
+    }
+
+    /// The span of a call, with the fields of the reference. Validating webhooks are asked at the same time.
+    fn span(&self, webhook: &Webhook, attributes: &Attributes<'_>, uid: &str) -> Span {
+        let fields = || {
+            let Attributes { resource, subresource, .. } = attributes;
+            let shown = format!("{}/{}, Resource={}", resource.group, resource.version, resource.resource);
+            vec![
+                ("configuration", webhook.configuration.as_str().into()),
+                ("webhook", webhook.name.as_str().into()),
+                ("resource", shown.into()),
+                ("subresource", (*subresource).into()),
+                ("operation", attributes.operation.name().into()),
+                ("UID", uid.into()),
+            ]
+        };
+        match self.role {
+            Role::Mutating => attributes.observation.span("Call mutating webhook", fields),
+            Role::Validating => attributes.observation.parallel_span("Call validating webhook", fields),
+        }
     }
 
     /// Asks, unless the breaker of the webhook is open, and tells the breaker how it went.
@@ -110,18 +143,60 @@ impl Webhooks {
         let resource = shown(attributes);
         match failure {
             Failure::Calling(why) if webhook.failure_policy == FailurePolicy::Ignore => {
+                FAIL_OPEN.with([name, self.counted_as()]).inc();
                 log::warn!(webhook = name, configuration, resource = resource.as_str(), milliseconds, error = why.as_str(); "a webhook failed, which is ignored");
                 check_deadline(attributes)
             }
             Failure::Calling(why) => {
+                self.count_rejection(webhook, attributes, "calling_webhook_error", CALLING_CODE);
                 log::warn!(webhook = name, configuration, resource = resource.as_str(), milliseconds, error = why.as_str(); "a webhook failed, which refuses the request");
                 check_deadline(attributes)?;
                 let why = format!("failed calling webhook {}: {why}", Quoted(name));
                 Err(Status::internal_error(&why))
             }
             Failure::Refused(status) => {
+                self.count_rejection(webhook, attributes, "no_error", status.code);
                 log::warn!(webhook = name, configuration, resource = resource.as_str(), milliseconds, code = status.code, error = status.message.as_str(); "a webhook refused a request");
                 Err(*status)
+            }
+        }
+    }
+
+    /// The value of the label `type`.
+    pub(super) fn counted_as(&self) -> &'static str {
+        match self.role {
+            Role::Mutating => "admit",
+            Role::Validating => "validating",
+        }
+    }
+
+    fn count_rejection(&self, webhook: &Webhook, attributes: &Attributes<'_>, error: &str, code: u16) {
+        let (code, operation) = (code.min(600).to_string(), attributes.operation.name());
+        REJECTIONS.with([error, &webhook.name, operation, &code, self.counted_as()]).inc();
+    }
+
+    /// Counts a webhook that was asked, and answered with a code, or did not answer.
+    pub(super) fn count_call(
+        &self,
+        webhook: &Webhook,
+        attributes: &Attributes<'_>,
+        took: Duration,
+        outcome: Result<(), &Failure>,
+    ) {
+        let (code, rejected) = match outcome {
+            Ok(()) => (200, "false"),
+            Err(Failure::Refused(status)) => (status.code.min(600), "true"),
+            Err(Failure::Calling(_)) => {
+                (CALLING_CODE, families::text(webhook.failure_policy != FailurePolicy::Ignore))
+            }
+        };
+        let (name, operation, code) = (&*webhook.name, attributes.operation.name(), code.to_string());
+        WEBHOOK_REQUESTS.with([&code, name, operation, rejected, self.counted_as()]).inc();
+        WEBHOOKS.with([name, operation, rejected, self.counted_as()]).observe_time(took);
+        if let Some(times) = attributes.observation.times() {
+            match self.role {
+                Role::Mutating => times.add(Part::MutatingWebhooks, took),
+                Role::Validating => times.longest(Part::ValidatingWebhooks, took),
             }
         }
     }
@@ -166,19 +241,10 @@ fn check_dry_run(webhook: &Webhook, attributes: &Attributes<'_>) -> Result<(), F
     }
 }
 
-/// Sends a review, within the time of the webhook and of the request.
-async fn post(
-    endpoint: &Endpoint,
-    webhook: &Webhook,
-    body: Bytes,
-    version: &str,
-    attributes: &Attributes<'_>,
-) -> Result<Value, Error> {
+/// When a webhook that is asked now must have answered: within its own time and that of the request.
+fn deadline(webhook: &Webhook, attributes: &Attributes<'_>) -> Instant {
     let until = Instant::now() + webhook.timeout.unwrap_or(LONGEST).min(LONGEST);
-    let deadline = attributes.request.deadline().map_or(until, |deadline| deadline.min(until));
-    let bounds = Bounds { deadline, most_bytes: MOST_BYTES };
-    let of = (AdmissionReview::schema(), version);
-    endpoint.review(&webhook.server.path, body, bounds, of).await
+    attributes.request.deadline().map_or(until, |deadline| deadline.min(until))
 }
 
 /// The object of a write, for the log: `pods NAMESPACE/NAME`.

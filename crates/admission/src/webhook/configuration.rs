@@ -1,5 +1,6 @@
 //! Webhook configurations in the form in which requests use them: read once, when they change.
 
+use super::places::MOST_OF_WEBHOOK;
 use crate::conditions::{Conditions, FailurePolicy};
 use crate::matching::{Criteria, MatchPolicy, Rule, selector};
 use expressions::admission::Scope;
@@ -10,6 +11,7 @@ use schema::views::admissionregistration::v1::{MutatingWebhook, MutatingWebhookC
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// A configuration: its webhooks, in their order.
 pub(crate) struct Configuration {
@@ -34,6 +36,8 @@ pub(crate) struct Webhook {
     /// Compiled for the first write that rules and selectors match.
     pub(crate) conditions: LazyLock<Conditions, Box<dyn FnOnce() -> Conditions + Send>>,
     pub(crate) server: WebhookServer,
+    /// The questions that it may have under way.
+    pub(crate) places: Semaphore,
     /// Its connections, once it was asked something.
     pub(crate) connections: OnceLock<Result<Arc<Endpoint>, String>>,
 }
@@ -120,6 +124,7 @@ impl Webhook {
                 Conditions::compile(conditions.iter().map(|text| &**text), &Scope::of_conditions(false))
             })),
             server: WebhookServer::new(webhook.client_config()),
+            places: Semaphore::new(MOST_OF_WEBHOOK),
             connections: OnceLock::new(),
         }
     }

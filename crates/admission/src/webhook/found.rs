@@ -2,15 +2,18 @@
 //! leave.
 
 use super::Webhooks;
+use super::answer::Role;
 use super::configuration::{Configuration, Webhook};
 use crate::Attributes;
 use crate::evaluation::{Checks, Input};
+use crate::families::{MATCH_DURATIONS, MATCH_ERRORS, MATCH_EXCLUSIONS, Step};
 use crate::matching::{Matched, Matcher};
 use crate::versioned::Versioned;
 use expressions::admission::Variables;
 use object::Value;
 use schema::Status;
 use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
 /// A webhook that rules and selectors match.
 pub(super) struct Found {
@@ -46,7 +49,28 @@ impl Webhooks {
         let conditions = &webhook.conditions;
         let policy = webhook.failure_policy;
         let held = conditions.hold(attributes, &input, &Value::Null, &NO_VARIABLES, checks, policy);
-        held.await.map_err(|why| {
+        let begin = Instant::now();
+        let outcome = held.await;
+        let (name, operation) = (webhook.name.as_str(), attributes.operation.name());
+        let (kind, excluded_kind) = (
+            self.counted_as(),
+            match self.role {
+                Role::Mutating => Step::Admit,
+                Role::Validating => Step::Validate,
+            }
+            .as_str(),
+        );
+        // As in the reference: conditions that hold are not timed, and the two have other names for the
+        // steps.
+        match &outcome {
+            Ok(true) => {}
+            Ok(false) => MATCH_EXCLUSIONS.with(["webhook", name, operation, excluded_kind]).inc(),
+            Err(_) => MATCH_ERRORS.with(["webhook", name, operation, kind]).inc(),
+        }
+        if !matches!(outcome, Ok(true)) {
+            MATCH_DURATIONS.with(["webhook", name, operation, kind]).observe_time(begin.elapsed());
+        }
+        outcome.map_err(|why| {
             log::warn!(webhook = webhook.name.as_str(), configuration = webhook.configuration.as_str(), error = why.as_str(); "match conditions of a webhook could not be evaluated; the request is refused");
             let resource = attributes.resource;
             Status::forbidden(&resource.group, &resource.resource, attributes.name, &why)

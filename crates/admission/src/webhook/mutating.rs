@@ -37,7 +37,8 @@ impl MutatingAdmissionWebhook {
         }
         let mut matcher = Matcher::new(&self.0.namespaces);
         let mut checks = None;
-        for webhook in webhooks(&all).skip(first) {
+        let round = u8::from(attributes.passes.is_some_and(|passes| passes.is_second()));
+        for (index, webhook) in webhooks(&all).enumerate().skip(first) {
             let Some(found) = find(&mut matcher, webhook, attributes, object.as_deref())? else { continue };
             if self.0.skips(webhook, attributes) {
                 continue;
@@ -57,7 +58,13 @@ impl MutatingAdmissionWebhook {
                 continue;
             }
             let start = Instant::now();
-            let outcome = self.call(webhook, resource, &versioned, attributes, object.as_deref_mut()).await;
+            let mut patch = None;
+            let outcome =
+                self.call(webhook, resource, &versioned, attributes, object.as_deref_mut(), &mut patch).await;
+            let took = start.elapsed();
+            self.0.count_call(webhook, attributes, took, outcome.as_ref().map(|_| ()));
+            let audit = super::audit::Place { round, index, attributes, webhook };
+            audit.mutated(matches!(outcome, Ok(Effect::Changed)), patch.as_deref());
             if let Some(passes) = attributes.passes {
                 let mut memory = passes.webhooks.lock();
                 if matches!(outcome, Ok(Effect::Changed)) {
@@ -69,6 +76,9 @@ impl MutatingAdmissionWebhook {
                 }
             }
             if let Err(failure) = outcome {
+                if matches!(failure, Failure::Calling(_)) {
+                    audit.failed_open("mutating", webhook.failure_policy);
+                }
                 self.0.refusal(webhook, attributes, start, failure)?;
             }
         }
@@ -85,6 +95,7 @@ impl MutatingAdmissionWebhook {
         versioned: &Versioned,
         attributes: &Attributes<'_>,
         object: Option<&mut Value>,
+        applied: &mut Option<Vec<u8>>,
     ) -> Result<Effect, Failure> {
         let failed = |status: Status| Failure::internal(&status.message);
         let answer = self.0.ask(webhook, attributes, &Review::new(attributes, versioned)).await?;
@@ -99,6 +110,7 @@ impl MutatingAdmissionWebhook {
             )));
         };
         let patched = apply(&patch, versioned, before)?;
+        *applied = Some(patch.bytes.to_vec());
         if patched.value == *before {
             return Ok(Effect::None);
         }

@@ -594,6 +594,32 @@ async fn thousand_requests_at_once_are_all_answered_over_few_connections() {
 }
 
 #[tokio::test]
+async fn a_question_without_a_place_is_like_one_without_an_answer() {
+    let mut setup = Setup::new().await;
+    // One question at a time.
+    setup.fixture.shared.places = Places::of(1 << 17);
+    setup.put(Role::Mutating, "a", "hangs", "timeoutSeconds=30").await;
+    setup.put(Role::Validating, "b", "allow", "timeoutSeconds=1").await;
+    let (mutating, validating) = (setup.mutating(), setup.validating());
+    let hanging = tokio::spawn(async move { create().mutate(&mutating).await.map(drop) });
+    while setup.asked().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let refused = create().validate(&validating).await.map(drop).unwrap_err();
+    let why = "failed calling webhook \"b.example.com\": failed to call webhook: Post \"https://127.0.0.1:";
+    assert!(refused.code == 500 && refused.message.contains(why), "{}", refused.message);
+    assert!(refused.message.ends_with(": context deadline exceeded"), "{}", refused.message);
+    assert_eq!(setup.asked(), ["/hangs"]);
+    setup.put(Role::Validating, "b", "allow", "timeoutSeconds=1;failurePolicy=\"Ignore\"").await;
+    create().validate(&validating).await.map(drop).unwrap();
+    assert_eq!(setup.asked(), ["/hangs"]);
+    hanging.abort();
+    assert!(hanging.await.is_err());
+    create().validate(&validating).await.map(drop).unwrap();
+    assert_eq!(setup.asked(), ["/hangs", "/allow"]);
+}
+
+#[tokio::test]
 async fn open_breaker_applies_the_failure_policy_at_once_and_says_so() {
     let mut setup = Setup::new().await;
     setup.fixture.settings.webhooks.breaker_failures = NonZeroU32::new(2);

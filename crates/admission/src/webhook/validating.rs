@@ -51,13 +51,20 @@ impl ValidatingAdmissionWebhook {
             }
         }
         let calls = calls.iter().filter_map(|(webhook, at)| Some((*webhook, &versions.get(*at)?.1)));
-        let calls = calls.map(|(webhook, review)| async move {
+        let calls = calls.enumerate().map(|(index, (webhook, review))| async move {
             let start = Instant::now();
             let answer = self.0.ask(webhook, attributes, review).await;
             let outcome = answer.and_then(|answer| answer.allowed.map_err(super::call::Failure::Refused));
+            self.0.count_call(webhook, attributes, start.elapsed(), outcome.as_ref().copied());
             match outcome {
                 Ok(()) => Ok(()),
-                Err(failure) => self.0.refusal(webhook, attributes, start, failure),
+                Err(failure) => {
+                    if matches!(failure, super::call::Failure::Calling(_)) {
+                        let audit = super::audit::Place { round: 0, index, attributes, webhook };
+                        audit.failed_open("validating", webhook.failure_policy);
+                    }
+                    self.0.refusal(webhook, attributes, start, failure)
+                }
             }
         });
         let mut calls: FuturesUnordered<_> = calls.collect();

@@ -49,6 +49,8 @@ enum Entry {
 /// A webhook, and the kubeconfig of its server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebhookEntry {
+    /// The name that its decisions are counted with.
+    pub name: String,
     /// The path of the kubeconfig.
     pub kubeconfig: PathBuf,
     /// How the webhook is asked.
@@ -61,7 +63,7 @@ impl WebhookEntry {
     /// Reads the kubeconfig. Nothing is sent to the server yet.
     pub fn open(&self) -> Result<Arc<dyn Authorize>, outbound::KubeconfigError> {
         let server = Kubeconfig::read(&self.kubeconfig)?.endpoint()?;
-        Ok(Arc::new(Webhook::new(server, self.config, self.conditions.clone())))
+        Ok(Arc::new(Webhook::new(server, self.config, self.conditions.clone()).named(self.name.clone())))
     }
 }
 
@@ -175,7 +177,8 @@ fn validate(configuration: AuthorizationConfiguration<'_>, errors: &mut List) ->
                 errors.push(FieldError::required(&path.child("webhook"), "required when type=Webhook"));
             }
             ("Webhook", Some(webhook)) => {
-                entries.extend(validate_webhook(webhook, &path, errors).map(Entry::Webhook));
+                entries
+                    .extend(validate_webhook(authorizer.name(), webhook, &path, errors).map(Entry::Webhook));
             }
             (_, Some(_)) => {
                 let detail = "may only be specified when type=Webhook";
@@ -213,6 +216,7 @@ fn validate_name(
 /// A webhook, unless something is wrong with it. As in the reference, the paths leave out the field
 /// `webhook`.
 fn validate_webhook(
+    name: &str,
     webhook: WebhookConfiguration<'_>,
     path: &FieldPath<'_>,
     errors: &mut List,
@@ -268,6 +272,7 @@ fn validate_webhook(
     let kubeconfig = validate_connection(webhook, path, errors);
     let conditions = validate_conditions(webhook, path, errors);
     Some(WebhookEntry {
+        name: name.to_owned(),
         kubeconfig: kubeconfig?,
         conditions,
         config: Config {

@@ -235,6 +235,37 @@ async fn slices_are_related_to_their_node_only_with_dynamic_resource_allocation(
 }
 
 #[tokio::test]
+async fn nodes_read_all_pods_and_nodes_without_the_gate_for_selectors() {
+    let specs = [
+        Spec::namespaced("pods").unwrap().field(Field::new("spec.nodeName").indexed()),
+        Spec::cluster("persistentvolumes").unwrap(),
+        Spec::cluster("volumeattachments").unwrap(),
+    ];
+    let fixture = Fixture::with(specs, |of| {
+        Node::new(of("pods"), of("persistentvolumes"), of("volumeattachments")).without_selectors()
+    })
+    .await;
+    for (verb, resource, object, expected) in [
+        ("list", "pods", "", "allow"),
+        ("watch", "pods", "ns/", "allow"),
+        ("get", "pods", "ns/p", "allow"),
+        ("delete", "pods", "ns/p", "allow"),
+        ("update", "pods/status", "ns/p", "allow"),
+        ("create", "pods/eviction", "ns/p", "allow"),
+        ("update", "pods", "ns/p", ""),
+        ("deletecollection", "pods", "ns/", ""),
+        ("list", "nodes", "", "allow"),
+        ("get", "nodes", "n2", "allow"),
+        ("patch", "nodes/status", "n1", "allow"),
+        ("delete", "nodes", "n1", ""),
+        ("list", "resourceslices.resource.k8s.io", "", "allow"),
+        ("list", "secrets", "ns/", "No Object name found"),
+    ] {
+        assert_eq!(fixture.ask("n1", verb, resource, object), expected, "{verb} {resource} {object}");
+    }
+}
+
+#[tokio::test]
 async fn pods_count_from_their_binding_to_their_removal() {
     let fixture = Fixture::new().await;
     let volumes = r#""volumes":[{"name":"v","secret":{"secretName":"s"}}]"#;

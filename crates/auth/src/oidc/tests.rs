@@ -191,6 +191,7 @@ async fn tokens_that_are_not_valid_are_refused_with_the_reason() {
             r#"{"exp":null}"#.to_owned(),
             "verify token: oidc: token is expired (Token Expiry: 0001-01-01 00:00:00 +0000 UTC)",
         ),
+        (format!(r#"{{"exp":{now}}}"#), "verify token: oidc: token is expired"),
         (format!(r#"{{"nbf":{}}}"#, now + 3600), "before the nbf (not before) time: "),
         (
             r#"{"sub":7}"#.to_owned(),

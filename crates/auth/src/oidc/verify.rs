@@ -128,7 +128,8 @@ impl Verifier {
         {
             return Err(format!("oidc: expected audience {} got {}", quote(only), quoted(audiences)));
         }
-        if expiry.is_none_or(|expiry| expiry < now) {
+        // A token is expired from the second of `exp` on: what is left of `now` below a second is not zero.
+        if expiry.is_none_or(|expiry| expiry <= now) {
             let expiry = expiry.map_or(Time::ZERO, Time::from_unix);
             return Err(format!("oidc: token is expired (Token Expiry: {})", shown(expiry)));
         }

@@ -427,3 +427,16 @@ async fn bound_token_is_never_taken_for_a_legacy_one() {
         "its secret is looked up"
     );
 }
+
+#[tokio::test]
+async fn tokens_that_are_to_be_renewed_are_counted_by_whether_they_were() {
+    let world = World::new(|_| {}).await;
+    let token = world.issue(|grant| grant.warn_after = Some(60));
+    let counts = || [&crate::families::VALID, &crate::families::STALE].map(|family| family.with([]).value());
+    world.ask(&world.issue(|_| {})).unwrap();
+    assert_eq!(counts(), [0, 0], "others are not counted");
+    world.tokens.authenticate_at(&token, &[], NOW + 60).unwrap();
+    assert_eq!(counts(), [1, 0]);
+    world.tokens.authenticate_at(&token, &[], NOW + 61).unwrap();
+    assert_eq!(counts(), [1, 1]);
+}

@@ -91,6 +91,7 @@ mod tests {
             not_before: None,
             issued: None,
             is_legacy: false,
+            warn_after: None,
             account: Account {
                 namespace: String::new(),
                 account: Reference::default(),

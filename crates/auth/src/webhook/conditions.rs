@@ -26,6 +26,11 @@ impl Conditions {
         Self { use_fields: use_it(FIELD_SELECTOR), use_labels: use_it(LABEL_SELECTOR), expressions }
     }
 
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.expressions.is_empty()
+    }
+
     /// Whether all conditions hold. One that does not hold decides, whatever the others are; otherwise one
     /// that fails is an error.
     pub(super) fn hold(&self, user: &User, attributes: &Attributes) -> Result<bool, String> {

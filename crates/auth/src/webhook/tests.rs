@@ -161,7 +161,10 @@ async fn failure_policy_decides_without_an_answer() {
         let failures = [
             (Reply::Silence(Duration::from_secs(30)), "context deadline exceeded"),
             (Reply::Json(500, "oops".into()), "an error on the server"),
-            (Reply::ok("{}x"), "the answer is not a SubjectAccessReview"),
+            (
+                Reply::ok("{}x"),
+                "couldn't get version/kind; json parse error: invalid character 'x' after top-level value",
+            ),
             (Reply::ok(r#"{"kind":"Pod","apiVersion":"v1"}"#), r#"the answer is a "Pod""#),
             (Reply::Json(302, String::new()), "status code 302"),
         ];
@@ -173,6 +176,28 @@ async fn failure_policy_decides_without_an_answer() {
             assert!(error.contains(wanted) && !error.contains("hush"), "{error}");
             assert_eq!(setup.webhook.kept.len(), 0);
         }
+    }
+}
+
+#[tokio::test]
+async fn questions_are_counted_by_their_outcome() {
+    use crate::families::{WEBHOOK_EVALUATIONS, WEBHOOK_FAIL_OPEN};
+    let config = Config { timeout: Duration::from_millis(200), ..CONFIG };
+    let outcomes = [
+        (review(r#"{"allowed":true}"#), "success", 0),
+        (Reply::Silence(Duration::from_secs(30)), "timeout", 1),
+        (Reply::Json(504, "{}".into()), "timeout", 1),
+        (Reply::Json(400, "{}".into()), "error", 1),
+    ];
+    for (number, (reply, result, open)) in outcomes.into_iter().enumerate() {
+        let name = format!("counted-{number}.example.com");
+        let setup = setup(config, move |_| reply.clone());
+        setup.webhook.named(name.clone()).decide(&jane(), &pods("get", "x")).wait().await;
+        for wanted in ["success", "timeout", "error"] {
+            let count = u64::from(wanted == result);
+            assert_eq!(WEBHOOK_EVALUATIONS.with([name.as_str(), wanted]).value(), count, "{number} {wanted}");
+        }
+        assert_eq!(WEBHOOK_FAIL_OPEN.with([name.as_str(), result]).value(), open, "{number}");
     }
 }
 

@@ -28,6 +28,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server, and what is needed to connect to it.
+#[derive(Clone)]
 pub(crate) struct Endpoint {
     url: String,
     /// Host and port.
@@ -35,6 +36,8 @@ pub(crate) struct Endpoint {
     name: ServerName<'static>,
     tls: TlsConnector,
     credentials: Option<HeaderValue>,
+    /// The user whom requests are made as, if it is not that of the credentials.
+    user: Option<HeaderValue>,
     protocol: Protocol,
 }
 
@@ -142,8 +145,14 @@ impl Endpoint {
             name: ServerName::try_from(host)?,
             tls: TlsConnector::from(Arc::new(tls(access, protocol)?)),
             credentials,
+            user: None,
             protocol,
         })
+    }
+
+    /// The same server, asked as another user.
+    pub(crate) fn acting_as(&self, user: &'static str) -> Self {
+        Self { user: Some(HeaderValue::from_static(user)), ..self.clone() }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -195,6 +204,9 @@ impl Endpoint {
         if let Some(credentials) = &self.credentials {
             builder = builder.header(header::AUTHORIZATION, credentials);
         }
+        if let Some(user) = &self.user {
+            builder = builder.header("impersonate-user", user);
+        }
         Ok(builder.body(Full::new(call.body.clone()))?)
     }
 }
@@ -210,6 +222,16 @@ impl Connection {
         let response = timeout(PATIENCE, self.sender.send(request)).await;
         let response = response.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?;
         Ok(response.map_err(|cause| format!("the connection failed: {}", reasons(&cause)))?)
+    }
+
+    /// One more stream of the same connection, over HTTP/2.
+    pub(crate) fn another(&self) -> Option<Self> {
+        match &self.sender {
+            Sender::Http1(_) => None,
+            Sender::Http2(sender) => {
+                Some(Self { endpoint: self.endpoint.clone(), sender: Sender::Http2(sender.clone()) })
+            }
+        }
     }
 
     /// Sends a request and waits for all of its response.

@@ -60,6 +60,8 @@ pub(crate) enum Check {
     Rows(usize),
     /// A list of so many items in Protobuf.
     ProtobufItems(usize),
+    /// A text with this in it.
+    Text(&'static str),
 }
 
 /// All of them.
@@ -92,6 +94,11 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "patch", about: "merge patch of pods", run: Run::Requests(patch) },
     Scenario { name: "apply", about: "server-side apply of config maps", run: Run::Requests(apply) },
     Scenario {
+        name: "scrape",
+        about: "GET of /metrics, with all of the above counted",
+        run: Run::Requests(scrape),
+    },
+    Scenario {
         name: "watch",
         about: "changes of pods to many watchers, until all have seen all",
         run: Run::Watch,
@@ -106,6 +113,7 @@ const OBJECTS: usize = 100;
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const MERGE_PATCH: &str = "application/merge-patch+json";
+const METRICS: &str = "text/plain;version=0.0.4";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// The pods are created.
@@ -257,6 +265,17 @@ fn apply(plan: &Plan) -> Work {
     }
 }
 
+/// One after the other, as a collector of metrics does it.
+fn scrape(plan: &Plan) -> Work {
+    Work {
+        operations: plan.operations(200),
+        connections: 1,
+        prepare: Vec::new(),
+        call: Box::new(|_| Call::get("/metrics".to_owned()).accept(METRICS)),
+        check: Some(Check::Text("apiserver_request_total{")),
+    }
+}
+
 impl Check {
     /// Why an answer is not what was asked for.
     pub(crate) fn check(self, body: &[u8]) -> Result<(), String> {
@@ -271,6 +290,10 @@ impl Check {
             Self::ProtobufItems(wanted) => {
                 let items = super::protobuf::items(body).ok_or("the answer is not a list in Protobuf")?;
                 (format!("{items} items"), format!("{wanted} items"))
+            }
+            Self::Text(wanted) => {
+                let found = String::from_utf8_lossy(body).contains(wanted);
+                (if found { wanted } else { "something else" }.to_owned(), wanted.to_owned())
             }
         };
         if found == wanted { Ok(()) } else { Err(format!("the answer has {found}, not {wanted}")) }
@@ -379,5 +402,7 @@ mod tests {
         assert_eq!(Check::Kind("Pod").check(list), Err("the answer has PodList, not Pod".into()));
         assert!(Check::Items(2).check(b"ok").is_err());
         assert!(Check::ProtobufItems(2).check(list).is_err());
+        assert_eq!(Check::Text("items").check(list), Ok(()));
+        assert!(Check::Text("things").check(list).is_err());
     }
 }

@@ -169,6 +169,33 @@ impl LoadOptions {
     }
 }
 
+/// Reads the options of a measurement with one server: `numbers` are its own, by their names. Without a
+/// server, one is started.
+pub(crate) fn with_numbers(
+    arguments: &[String],
+    measurement: &str,
+    numbers: &mut [(&str, &mut usize)],
+) -> Result<(Server, Style), Failure> {
+    let (mut server, mut style) = (Server::default(), Style::Table);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().cloned().ok_or(format!("{argument} needs a value"));
+        let name = argument.strip_prefix("--").unwrap_or_default();
+        if name == "json" {
+            style = Style::Json;
+        } else if let Some((_, number)) = numbers.iter_mut().find(|(known, _)| *known == name) {
+            **number = positive(argument, &value()?)?;
+        } else if !server.set(name, value)? {
+            return Err(format!("there is no option {argument:?}; see bench {measurement} --help").into());
+        }
+    }
+    if server.url.is_none() && server.kubeconfig.is_none() {
+        server.start.get_or_insert_with(|| KEELSON.into());
+    }
+    server.check("--server", "--")?;
+    Ok((server, style))
+}
+
 impl Server {
     /// Sets what an option says, whose name comes without its dashes; `false` if there is no such option.
     pub(crate) fn set(

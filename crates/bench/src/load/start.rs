@@ -205,5 +205,5 @@ fn beside() -> Result<PathBuf, Failure> {
     if path.is_file() {
         return Ok(path);
     }
-    Err(format!("{} is missing: cargo build --release -p keelson", path.display()).into())
+    Err(format!("{} is missing: cargo build --profile dist -p keelson", path.display()).into())
 }

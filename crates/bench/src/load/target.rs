@@ -145,7 +145,7 @@ impl Target {
         Ok(())
     }
 
-    /// Removes everything that this run made. A server without a controller for namespaces is helped along.
+    /// Removes everything that this run made.
     pub(crate) async fn clean_up(&mut self) -> Result<(), Failure> {
         if !self.made {
             return Ok(());
@@ -168,19 +168,7 @@ impl Target {
         for collection in collections {
             remove(&mut connection, &(collection + "?gracePeriodSeconds=0")).await?;
         }
-        remove(&mut connection, &path).await?;
-        let asked = Instant::now();
-        while asked.elapsed() < REMOVAL {
-            if connection.ask(&Call::get(path.clone())).await?.status == StatusCode::NOT_FOUND {
-                return Ok(());
-            }
-            // Without the controller no one removes its finalizer.
-            if asked.elapsed() > REMOVAL / 2 {
-                finalize(&mut connection, &path).await?;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        Err(format!("the namespace {} is still there", self.plan.namespace).into())
+        remove_namespace(&mut connection, &path).await
     }
 }
 
@@ -194,7 +182,7 @@ impl Stage {
 }
 
 /// Deletes, however often it takes a server that runs out of time on many objects.
-async fn remove(connection: &mut Connection, path: &str) -> Result<Answer, Failure> {
+pub(crate) async fn remove(connection: &mut Connection, path: &str) -> Result<Answer, Failure> {
     let mut attempts = 0;
     loop {
         let answer = connection.ask(&Call::delete(path.to_owned())).await?;
@@ -205,6 +193,23 @@ async fn remove(connection: &mut Connection, path: &str) -> Result<Answer, Failu
             _ => return answer.succeeded().map_err(|cause| format!("DELETE {path}: {cause}").into()),
         }
     }
+}
+
+/// Removes a namespace. A server without a controller for namespaces is helped along.
+pub(crate) async fn remove_namespace(connection: &mut Connection, path: &str) -> Result<(), Failure> {
+    remove(connection, path).await?;
+    let asked = Instant::now();
+    while asked.elapsed() < REMOVAL {
+        if connection.ask(&Call::get(path.to_owned())).await?.status == StatusCode::NOT_FOUND {
+            return Ok(());
+        }
+        // Without the controller no one removes its finalizer.
+        if asked.elapsed() > REMOVAL / 2 {
+            finalize(connection, path).await?;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Err(format!("{path} is still there").into())
 }
 
 async fn finalize(connection: &mut Connection, path: &str) -> Result<(), Failure> {

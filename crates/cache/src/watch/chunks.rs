@@ -44,6 +44,8 @@ pub struct Chunk {
     pub last: Revision,
     /// The events.
     pub bytes: Bytes,
+    /// How many they are.
+    pub events: u32,
     pub(super) to: Revision,
 }
 
@@ -55,6 +57,8 @@ pub(super) struct Span {
     pub(super) first: Revision,
     pub(super) last: Revision,
     pub(super) to: Revision,
+    /// How many events.
+    pub(super) events: u32,
 }
 
 /// The chunks of a set that were written last.
@@ -130,7 +134,7 @@ impl Chunks {
         if bytes.len() > LARGEST {
             return true;
         }
-        let Span { from, first, last, to } = span;
+        let Span { from, first, last, to, events } = span;
         let mut kept_chunks = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if kept_chunks.find(encoding, from).is_ok() {
             return true;
@@ -143,7 +147,7 @@ impl Chunks {
         let place = kept_chunks.kept.partition_point(|kept| kept.first < first);
         kept_chunks
             .kept
-            .insert(place, KeptChunk { encoding, from, first, at, chunk: Chunk { last, bytes, to } });
+            .insert(place, KeptChunk { encoding, from, first, at, chunk: Chunk { last, bytes, events, to } });
         any
     }
 
@@ -172,7 +176,7 @@ mod tests {
 
     fn span(from: u64, first: u64, last: u64, to: u64) -> Span {
         let [from, first, last, to] = [from, first, last, to].map(Revision);
-        Span { from, first, last, to }
+        Span { from, first, last, to, events: 1 }
     }
 
     fn keep(chunks: &Chunks, span: Span, text: &'static str) -> bool {

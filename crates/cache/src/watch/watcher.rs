@@ -4,6 +4,7 @@ use super::{
     Batch, Bookmarks, Chunk, EventType, InlineVec, Mark, Start, WatchOptions, chunks::Span,
     watcher_index::Subscription, watcher_set::WatcherSet,
 };
+use crate::families::{INIT_EVENTS, TERMINATED_WATCHERS};
 use crate::{
     Encoding, Entry, Error,
     filter::{Scope, Selection},
@@ -143,7 +144,8 @@ impl Resource {
 }
 
 impl Watcher {
-    /// Waits for the next batch. Safe to drop and call again: nothing is lost.
+    /// Waits for the next batch. Safe to drop and call again: nothing is lost. One batch may be empty: the
+    /// last one of the initial state.
     ///
     /// Ends with [`Error::TooOld`] if the watcher was so slow that what it has to read next is gone, with
     /// [`Error::Removed`] if the type was and the changes before that are delivered, with
@@ -197,6 +199,7 @@ impl Watcher {
                     None
                 }
             };
+            let is_initial = matches!(self.phase, Phase::Initial { .. });
             let read = match &mut self.phase {
                 Phase::Ahead { deadline } => {
                     let deadline = *deadline;
@@ -204,7 +207,10 @@ impl Watcher {
                     Read::Items { items: Batch::default(), more: true }
                 }
                 Phase::Initial { .. } => Read::Items { items: self.initial(), more: true },
-                Phase::History(_) => Read::Items { items: self.history().await?, more: true },
+                Phase::History(_) => {
+                    let items = self.history().await.inspect_err(|error| self.count_end(error))?;
+                    Read::Items { items, more: true }
+                }
                 Phase::Live => match encoding.and_then(|encoding| self.chunk(encoding)) {
                     Some(chunk) => {
                         self.check_era()?;
@@ -218,8 +224,12 @@ impl Watcher {
             // After the read: then the changes that were read are of the era of the cursor.
             self.check_era()?;
             match read {
-                Read::Behind => self.open_history()?,
+                Read::Behind => self.open_history().inspect_err(|error| self.count_end(error))?,
                 Read::Failed(error) => return Err(error),
+                // The initial state is over, and nothing was left of it.
+                Read::Items { items, more: true } if is_initial && self.revision().is_some() => {
+                    return Ok(Delivery::Batch(items));
+                }
                 // Many changes did not match: other tasks may run.
                 Read::Items { items, more: true } if items.is_empty() => tokio::task::yield_now().await,
                 Read::Items { items, more: true } => return Ok(Delivery::Batch(items)),
@@ -240,6 +250,13 @@ impl Watcher {
                     }
                 }
             }
+        }
+    }
+
+    /// Counts the end of the watcher if it was too slow.
+    fn count_end(&self, error: &Error) {
+        if matches!(error, Error::TooOld { .. }) {
+            TERMINATED_WATCHERS.with([self.resource.spec().prefix()]).inc();
         }
     }
 
@@ -310,6 +327,7 @@ impl Watcher {
                 break;
             }
         }
+        let events = items.len() as u64;
         if range.len() == 0 {
             let mark = *mark;
             self.phase = Phase::Live;
@@ -317,6 +335,7 @@ impl Watcher {
                 items.push_bookmark(self.cursor, Mark::InitialEventsEnd);
             }
         }
+        INIT_EVENTS.with([self.resource.spec().prefix()]).add(events);
         items
     }
 
@@ -343,7 +362,9 @@ impl Watcher {
         };
         let from = mem::replace(cursor, reader.cursor);
         if self.shares_chunks && outcome.is_some() {
-            self.shareable = reader.span.map(|[first, last]| Span { from, first, last, to: reader.cursor });
+            let events = u32::try_from(reader.items.len()).unwrap_or(u32::MAX);
+            self.shareable =
+                reader.span.map(|[first, last]| Span { from, first, last, to: reader.cursor, events });
         }
         if let Some(error) = reader.error {
             return Read::Failed(error);

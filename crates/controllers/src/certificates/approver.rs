@@ -20,6 +20,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "certificatesigningrequest-approving-controller",
     alias: "csrapproving",
     account: ACCOUNT,
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

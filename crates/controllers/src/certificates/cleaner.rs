@@ -27,6 +27,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "certificatesigningrequest-cleaner-controller",
     alias: "csrcleaner",
     account: ACCOUNT,
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

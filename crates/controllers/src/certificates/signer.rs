@@ -22,6 +22,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     name: "certificatesigningrequest-signing-controller",
     alias: "csrsigning",
     account: ACCOUNT,
+    stores: crate::Stores::All,
     run: |context| Box::pin(run(context)),
 };
 

@@ -13,15 +13,16 @@ struct Condition {
     message: &'static str,
 }
 
+const DISCOVERY_FAILURE: &str = "NamespaceDeletionDiscoveryFailure";
 const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
 const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
 const FINALIZERS_REMAINING: &str = "NamespaceFinalizersRemaining";
 
-/// The conditions, in the order in which they are added. The first two are about the discovery of types,
-/// which cannot fail here.
+/// The conditions, in the order in which they are added. The second one is about names that cannot be
+/// malformed here.
 const CONDITIONS: [Condition; 5] = [
     Condition {
-        kind: "NamespaceDeletionDiscoveryFailure",
+        kind: DISCOVERY_FAILURE,
         reason: "ResourcesDiscovered",
         message: "All resources successfully discovered",
     },
@@ -70,6 +71,11 @@ pub(super) fn update(status: &mut Map, left: &Left) -> bool {
 /// The reason and the message of a condition that is true.
 fn problem(kind: &str, left: &Left) -> Option<(&'static str, String)> {
     match kind {
+        DISCOVERY_FAILURE => {
+            let (number, failure) = (left.remote_types.stale.len(), left.remote_types.failure()?);
+            let message = format!("Discovery failed for some groups, {number} failing: {failure}");
+            Some(("DiscoveryFailed", message))
+        }
         CONTENT_FAILURE if !left.errors.is_empty() => {
             let (number, errors) = (left.errors.len(), sorted(left.errors.iter().cloned()));
             let message = format!("Failed to delete all resource types, {number} remaining: {errors}");

@@ -1,5 +1,7 @@
 //! The objects in a namespace: deleting them, and what is left afterwards.
 
+use super::remote::{LeftOfRemote, RemoteContent};
+use aggregation::{NamespacedResources, RemoteResource};
 use cache::{Entry, Filter, Freshness, List, Query, Resource};
 use kinds::{Verb, object_meta};
 use object::Map;
@@ -25,6 +27,7 @@ const METADATA: Part = Part("metadata", &[Part("creationTimestamp", &[]), Part("
 /// Deletes the objects in namespaces.
 pub(super) struct Content {
     shared: Arc<Shared>,
+    remote: Option<Arc<RemoteContent>>,
 }
 
 struct Shared {
@@ -47,8 +50,12 @@ struct NamespacedType {
 /// The objects that are left in a namespace after a round of deletes.
 #[derive(Default)]
 pub(super) struct Left {
+    /// The types of other servers, and the group versions whose types are not known.
+    pub(super) remote_types: NamespacedResources,
     /// Why objects could not be deleted.
     pub(super) errors: Vec<String>,
+    /// The objects that other servers have.
+    remotes: Vec<LeftOfRemote>,
     types: Vec<LeftOfType>,
     /// Whether the conditions leave the objects out: while pods are left, the reference reports that all
     /// content is removed.
@@ -67,7 +74,9 @@ struct LeftOfType {
 impl Left {
     /// The longest estimate of all types, in seconds; `None` if no object is left.
     pub(super) fn estimate(&self) -> Option<u64> {
-        self.types.iter().map(|left| left.estimate).max()
+        let of_remotes =
+            self.remotes.iter().map(|left| if left.finalizers.is_empty() { 0 } else { FINALIZERS_TAKE });
+        self.types.iter().map(|left| left.estimate).chain(of_remotes).max()
     }
 
     /// The types with objects that are left.
@@ -78,9 +87,11 @@ impl Left {
     /// The name and group of each type with objects, and their number.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&str, &str, usize)> {
         let shown = if self.is_hidden { &[] } else { self.types.as_slice() };
-        shown.iter().flat_map(|left| {
+        let own = shown.iter().flat_map(|left| {
             left.of.names.iter().map(|name| (name.resource.as_str(), name.group.as_str(), left.number))
-        })
+        });
+        let remote = self.remotes.iter();
+        own.chain(remote.map(|left| (left.of.resource.as_str(), left.of.group.as_str(), left.number)))
     }
 
     /// How many objects have each finalizer.
@@ -92,7 +103,24 @@ impl Left {
                 *all.entry(name.as_str()).or_default() += number * left.of.names.len();
             }
         }
+        for (name, number) in self.remotes.iter().flat_map(|left| &left.finalizers) {
+            *all.entry(name.as_str()).or_default() += number;
+        }
         all
+    }
+
+    fn add_remote(&mut self, namespace: &str, outcome: Result<Option<LeftOfRemote>, String>) {
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(left)) => {
+                if left.finalizers.is_empty() {
+                    let RemoteResource { group, version, resource, .. } = &left.of;
+                    self.errors.push(unexpected(namespace, group, version, resource));
+                }
+                self.remotes.push(left);
+            }
+            Err(error) => self.errors.push(shorten(error)),
+        }
     }
 
     fn add(&mut self, namespace: &str, outcome: Result<Option<LeftOfType>, String>) {
@@ -100,7 +128,10 @@ impl Left {
             Ok(None) => {}
             Ok(Some(left)) => {
                 if left.estimate == 0 {
-                    self.errors.extend(left.of.names.iter().map(|name| unexpected(namespace, name)));
+                    let names = left.of.names.iter();
+                    self.errors.extend(
+                        names.map(|name| unexpected(namespace, &name.group, &name.version, &name.resource)),
+                    );
                 }
                 self.types.push(left);
             }
@@ -110,15 +141,16 @@ impl Left {
 }
 
 impl Content {
-    /// Deletes through a client.
-    pub(super) fn new(client: Client, namespaces: Arc<Resource>) -> Self {
+    /// Deletes through a client, and what other servers have.
+    pub(super) fn new(client: Client, namespaces: Arc<Resource>, remote: Option<RemoteContent>) -> Self {
         let any = builtin::by_name("meta.v1.PartialObjectMetadata");
         let any_part =
             any.map_or_else(|| Builder::new("").build(), |ty| Builder::part_of(ty, &[METADATA]).build());
         let spec = Part("spec", &[Part("terminationGracePeriodSeconds", &[])]);
         let pod_part = Builder::part_of(v1::Pod::schema(), &[METADATA, spec]).build();
         let slots = Semaphore::new(TYPES_AT_ONCE);
-        Self { shared: Arc::new(Shared { client, namespaces, slots, any_part, pod_part }) }
+        let shared = Arc::new(Shared { client, namespaces, slots, any_part, pod_part });
+        Self { shared, remote: remote.map(Arc::new) }
     }
 
     /// Deletes all objects in a namespace: pods, and when they are gone, everything else.
@@ -141,10 +173,35 @@ impl Content {
                 work.spawn(self.shared.clone().delete(of, request.clone()));
             }
         }
+        let mut remote_work = self.delete_remote(&mut left, &request);
         while let Some(outcome) = work.join_next().await {
             left.add(namespace, outcome.unwrap_or_else(|error| Err(error.to_string())));
         }
+        while let Some(outcome) = remote_work.join_next().await {
+            left.add_remote(namespace, outcome.unwrap_or_else(|error| Err(error.to_string())));
+        }
         left
+    }
+
+    /// Begins to delete the objects that other servers have.
+    fn delete_remote(
+        &self,
+        left: &mut Left,
+        request: &NamespaceToEmpty,
+    ) -> JoinSet<Result<Option<LeftOfRemote>, String>> {
+        let mut work = JoinSet::new();
+        let Some(remote) = &self.remote else { return work };
+        left.remote_types = remote.aggregation.table().namespaced();
+        for of in left.remote_types.resources.clone().into_iter().filter(|of| of.has("delete")) {
+            let (remote, shared, request) = (remote.clone(), self.shared.clone(), request.clone());
+            work.spawn(async move {
+                match shared.is_same(&request) {
+                    true => remote.delete(of, &request.namespace).await,
+                    false => Ok(None),
+                }
+            });
+        }
+        work
     }
 
     /// Whether there are objects in a namespace. A type that cannot be listed, such as a custom type that is
@@ -199,18 +256,23 @@ impl Shared {
         object_meta::text(&decoded, "creationTimestamp").parse().ok()
     }
 
+    /// Whether a namespace is still the one that is emptied.
+    fn is_same(&self, request: &NamespaceToEmpty) -> bool {
+        let found = self.namespaces.lookup("", &request.namespace);
+        found.is_ok_and(|found| found.is_some_and(|found| found.uid() == &*request.uid))
+    }
+
     /// Deletes the objects of a type in a namespace.
     async fn delete(
         self: Arc<Self>,
         of: NamespacedType,
         request: NamespaceToEmpty,
     ) -> Result<Option<LeftOfType>, String> {
-        let NamespaceToEmpty { namespace, uid, deleted_at } = request;
         let _slot = self.slots.acquire().await;
-        let found = self.namespaces.lookup("", &namespace);
-        if !found.is_ok_and(|found| found.is_some_and(|found| found.uid() == &*uid)) {
+        if !self.is_same(&request) {
             return Ok(None);
         }
+        let NamespaceToEmpty { namespace, deleted_at, .. } = request;
         self.delete_all(&of, &namespace).await.map_err(|error| error.message)?;
         let left = match list(&of.resource, &namespace).await {
             // The type is not served any more.
@@ -263,7 +325,7 @@ impl Shared {
             for finalizer in object_meta::finalizers(&part) {
                 *counted.finalizers.entry(finalizer.to_owned()).or_default() += 1;
             }
-            if is_pods && !matches!(object.field("status.phase"), Some("Succeeded" | "Failed")) {
+            if is_pods && !crate::workloads::pod::is_finished(&object) {
                 counted.estimate = counted.estimate.max(grace(&part));
             }
         }
@@ -321,8 +383,7 @@ fn is_unsupported(error: &Status) -> bool {
 }
 
 /// The error about objects that are left for no known reason.
-fn unexpected(namespace: &str, served: &Served) -> String {
-    let (group, version, resource) = (&served.group, &served.version, &served.resource);
+fn unexpected(namespace: &str, group: &str, version: &str, resource: &str) -> String {
     format!(
         "unexpected items still remain in namespace: {namespace} for gvr: {group}/{version}, Resource={resource}"
     )

@@ -4,8 +4,13 @@ use crate::{Controller, Counters, Term};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::sleep;
 
-const CONTROLLER: Controller =
-    Controller { name: "a", alias: "b", account: "c", run: |_| Box::pin(std::future::pending()) };
+const CONTROLLER: Controller = Controller {
+    name: "a",
+    alias: "b",
+    account: "c",
+    stores: crate::Stores::All,
+    run: |_| Box::pin(std::future::pending()),
+};
 
 /// Notes what is done, and does it badly at first.
 #[derive(Default)]

@@ -279,6 +279,15 @@ async fn faults_of_answers_are_named_in_the_words_of_the_reference() {
         let error = setup.convert(path, &["v1"], vec![widget("a"), widget("b")]).await.unwrap_err();
         assert_eq!(error, format!("{of} {expected}"), "{path}");
     }
+    let counted = |failure: &str| {
+        let result = if failure.is_empty() { "success" } else { "failure" };
+        families::REQUESTS.with([failure, result]).value()
+    };
+    assert_eq!(counted(""), 2);
+    assert_eq!(counted("conversion_webhook_partial_response_failure"), 2);
+    for failure in ["call", "malformed_response", "invalid_converted_object"] {
+        assert!(counted(&format!("conversion_webhook_{failure}_failure")) > 1, "{failure}");
+    }
 }
 
 #[tokio::test]

@@ -6,8 +6,9 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Uri;
@@ -23,6 +24,8 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 use zeroize::Zeroize as _;
+
+use crate::families::KMS;
 
 /// How long to wait before connecting is tried again.
 const RECONNECT: Duration = Duration::from_millis(100);
@@ -126,16 +129,18 @@ pub(crate) enum CallError {
 /// waits for a plugin that cannot be reached, up to the time-out.
 #[derive(Clone)]
 pub(crate) struct Client {
+    /// The name of the plugin.
+    name: Arc<str>,
     channel: Channel,
     timeout: Duration,
 }
 
 impl Client {
     /// Has to be called on a runtime.
-    pub(crate) fn new(socket: String, timeout: Duration) -> Self {
+    pub(crate) fn new(name: &str, socket: String, timeout: Duration) -> Self {
         let endpoint = Endpoint::from(Uri::from_static("http://localhost"));
         let channel = endpoint.connect_with_connector_lazy(Dial { socket });
-        Self { channel, timeout }
+        Self { name: name.into(), channel, timeout }
     }
 
     pub(crate) fn timeout(&self) -> Duration {
@@ -175,7 +180,15 @@ impl Client {
                 sleep(RECONNECT).await;
             }
         });
-        match answer.await {
+        let begin = Instant::now();
+        let outcome = answer.await;
+        let code = match &outcome {
+            Ok(Ok(_)) => "OK".to_owned(),
+            Ok(Err(status)) => format!("{:?}", status.code()),
+            Err(_) => "DeadlineExceeded".to_owned(),
+        };
+        KMS.with([&code, method, &self.name]).observe_time(begin.elapsed());
+        match outcome {
             Ok(answer) => answer.map_err(|status| CallError::Answered(rpc_error(&status))),
             Err(_) => {
                 let late = || Status::deadline_exceeded("context deadline exceeded");

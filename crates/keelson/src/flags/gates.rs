@@ -1,12 +1,14 @@
 //! `--feature-gates`: the gates of the reference, and which of them the command line changes.
 //!
-//! All gates of the reference are known. Errors and warnings have the reference's texts. A gate without an
-//! effect in Keelson is accepted; a warning says so when it is changed.
+//! All gates of the reference are known, with their stages by release: `--emulated-version` says which count.
+//! Errors and warnings have the reference's texts. A gate without an effect in Keelson is accepted; a warning
+//! says so when it is changed.
 
 mod table;
 
 use std::collections::BTreeMap;
 
+use server::version::EmulatedVersion;
 use table::GATES;
 
 use crate::options::Gates;
@@ -15,6 +17,15 @@ use crate::options::Gates;
 #[derive(Debug)]
 struct Gate {
     name: &'static str,
+    /// What the gate is, by release; the oldest first.
+    specs: &'static [Spec],
+}
+
+/// What a gate is from a release on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Spec {
+    /// The minor of the release; 0 is every release.
+    since: u64,
     stage: Stage,
     default: bool,
     /// The gate cannot be changed from its default.
@@ -23,11 +34,40 @@ struct Gate {
 
 /// How mature a feature is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
+    /// The release does not have it yet.
+    PreAlpha,
     Alpha,
     Beta,
     Ga,
     Deprecated,
+}
+
+impl Stage {
+    /// The word of the reference, in metrics and messages.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::PreAlpha => "PRE-ALPHA",
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+            Self::Ga => "",
+            Self::Deprecated => "DEPRECATED",
+        }
+    }
+}
+
+impl Gate {
+    /// What the gate is in a release.
+    fn at(&self, version: EmulatedVersion) -> Spec {
+        let is_known = |spec: &&Spec| spec.since == 0 || (1, spec.since) <= (version.major, version.minor);
+        let unknown = Spec { since: 0, stage: Stage::PreAlpha, default: false, locked: false };
+        self.specs.iter().rev().find(is_known).copied().unwrap_or(unknown)
+    }
+
+    /// Whether this is `AllAlpha` or `AllBeta`.
+    fn is_of_all(&self) -> bool {
+        self.name == "AllAlpha" || self.name == "AllBeta"
+    }
 }
 
 /// The gates after all flags were read.
@@ -36,14 +76,29 @@ pub(super) struct Resolved {
     pub(super) gates: Gates,
     /// For the log, which starts after the flags were read.
     pub(super) warnings: Vec<String>,
+    /// A gate that is on without one that it needs.
+    pub(super) conflict: Option<&'static str>,
+    /// All gates of the release, by name.
+    pub(super) states: Vec<GateState>,
+}
+
+/// A gate as it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GateState {
+    /// The name.
+    pub(crate) name: &'static str,
+    /// Its stage, as metrics have it: `ALPHA`, `BETA`, `DEPRECATED`, or nothing.
+    pub(crate) stage: &'static str,
+    /// Whether it is on.
+    pub(crate) enabled: bool,
 }
 
 /// The only component there is. A gate may be written with it: `kube:WatchList=true`.
 const COMPONENT: &str = "kube";
 
-/// Reads the values of all `--feature-gates` flags in their order. A gate that is given twice has the later
-/// value.
-pub(super) fn resolve(values: &[String]) -> Result<Resolved, String> {
+/// Reads the values of all `--feature-gates` flags in their order, for a release. A gate that is given twice
+/// has the later value.
+pub(super) fn resolve(values: &[String], version: EmulatedVersion) -> Result<Resolved, String> {
     let mut given: BTreeMap<&str, bool> = BTreeMap::new();
     for pair in pairs(values)? {
         let (name, on) = parse(pair)?;
@@ -56,10 +111,14 @@ pub(super) fn resolve(values: &[String]) -> Result<Resolved, String> {
             errors.push(format!("unrecognized feature gate: {name}"));
             break;
         };
-        match gate.stage {
-            _ if gate.locked && gate.default != *on => errors.push(format!(
+        let spec = gate.at(version);
+        match spec.stage {
+            _ if spec.locked && spec.default != *on => errors.push(format!(
                 "cannot set feature gate {name} to {on}, feature is locked to {}",
-                gate.default
+                spec.default
+            )),
+            Stage::PreAlpha => errors.push(format!(
+                "cannot set feature gate {name} to {on}, feature is PreAlpha at emulated version {version}"
             )),
             Stage::Deprecated => warnings.push(format!(
                 "Setting deprecated feature gate {name}={on}. It will be removed in a future release."
@@ -71,19 +130,10 @@ pub(super) fn resolve(values: &[String]) -> Result<Resolved, String> {
         }
     }
     match errors.as_slice() {
-        [] => {}
-        [one] => return Err(one.clone()),
-        several => return Err(format!("[{}]", several.join(", "))),
+        [] => Ok(apply(&Given { given, version }, warnings)),
+        [one] => Err(one.clone()),
+        several => Err(format!("[{}]", several.join(", "))),
     }
-    let enabled = |gate: &Gate| value(&given, gate);
-    if find("AuthorizeNodeWithSelectors").is_some_and(enabled)
-        && !find("AuthorizeWithSelectors").is_some_and(enabled)
-    {
-        return Err(
-            "AuthorizeNodeWithSelectors feature requires AuthorizeWithSelectors feature to be enabled".into(),
-        );
-    }
-    Ok(apply(&given, warnings))
 }
 
 /// All pairs, without the name of the component.
@@ -121,72 +171,107 @@ fn find(name: &str) -> Option<&'static Gate> {
     GATES.iter().find(|gate| gate.name == name)
 }
 
-/// Whether a gate is on: as it is given itself, else as `AllAlpha` or `AllBeta` say, else by default.
-fn value(given: &BTreeMap<&str, bool>, gate: &Gate) -> bool {
-    let all = match gate.stage {
-        _ if gate.name == "AllAlpha" || gate.name == "AllBeta" => None,
-        Stage::Alpha => given.get("AllAlpha"),
-        Stage::Beta => given.get("AllBeta"),
-        Stage::Ga | Stage::Deprecated => None,
-    };
-    given.get(gate.name).or(all).copied().unwrap_or(gate.default)
+/// The gates of the command line, and the release that they are for.
+struct Given<'a> {
+    given: BTreeMap<&'a str, bool>,
+    version: EmulatedVersion,
+}
+
+impl Given<'_> {
+    /// Whether a gate is on: as it is given itself, else as `AllAlpha` or `AllBeta` say, else by default.
+    fn value(&self, gate: &Gate) -> bool {
+        let spec = gate.at(self.version);
+        let all = match spec.stage {
+            _ if gate.is_of_all() => None,
+            Stage::Alpha => self.given.get("AllAlpha"),
+            Stage::Beta => self.given.get("AllBeta"),
+            Stage::PreAlpha | Stage::Ga | Stage::Deprecated => None,
+        };
+        self.given.get(gate.name).or(all).copied().unwrap_or(spec.default)
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        find(name).is_some_and(|gate| self.value(gate))
+    }
 }
 
 /// The gates with an effect. Adds a warning for each other gate that was changed by name, and one for all
-/// that were changed by `AllAlpha` or `AllBeta`.
-fn apply(given: &BTreeMap<&str, bool>, mut warnings: Vec<String>) -> Resolved {
+/// that were changed by `AllAlpha`, `AllBeta` or the emulated version.
+fn apply(given: &Given<'_>, mut warnings: Vec<String>) -> Resolved {
     let mut gates = Gates::default();
-    let mut by_stage = Vec::new();
-    for gate in GATES.iter().filter(|gate| value(given, gate) != gate.default) {
-        match gate.name {
-            "AllowUnsafeMalformedObjectDeletion" => gates.unsafe_delete = !gate.default,
-            "WatchList" => gates.watch_list = !gate.default,
-            "CBORServingAndStorage" => gates.cbor = !gate.default,
-            "APIResponseCompression" => gates.compression = !gate.default,
-            "StructuredAuthenticationConfiguration" => gates.authentication_config = !gate.default,
-            "AnonymousAuthConfigurableEndpoints" => gates.anonymous_config = !gate.default,
-            "PodTopologyLabelsAdmission" => gates.admission.pod_topology_labels = !gate.default,
-            "MutatingAdmissionPolicy" => {
-                gates.admission.mutating_admission_policy = !gate.default;
+    let mut unnamed = Vec::new();
+    for gate in GATES {
+        let on = given.value(gate);
+        if on == gate.at(EmulatedVersion::OWN).default || gate.is_of_all() || set(&mut gates, gate.name, on) {
+            continue;
+        }
+        match given.given.contains_key(gate.name) {
+            true => {
+                warnings.push(format!("the feature gate {} is accepted but has no effect yet", gate.name))
             }
-            "UserNamespacesPodSecurityStandards" => {
-                gates.admission.user_namespaces_pod_security = !gate.default;
-            }
-            "PreferSameTrafficDistribution" => {
-                gates.objects.prefer_same_traffic_distribution = !gate.default;
-            }
-            "PodLevelResources" => gates.admission.pod_level_resources = !gate.default,
-            "DynamicResourceAllocation" => {
-                gates.admission.dynamic_resource_allocation = !gate.default;
-                gates.objects.dynamic_resource_allocation = !gate.default;
-            }
-            "VolumeAttributesClass" => gates.admission.volume_attributes_class = !gate.default,
-            "ServiceAccountNodeAudienceRestriction" => {
-                gates.admission.node_audience_restriction = !gate.default;
-            }
-            "AllowInsecureKubeletCertificateSigningRequests" => {
-                gates.admission.insecure_kubelet_requests = !gate.default;
-            }
-            // The limit of the reference holds for its bitmap allocators.
-            "DisableAllocatorDualWrite" => {
-                gates.service_ranges_of_any_size =
-                    find("MultiCIDRServiceAllocator").is_some_and(|gate| value(given, gate));
-            }
-            "CoordinatedLeaderElection" => {
-                gates.objects.coordinated_leader_election = !gate.default;
-            }
-            "KMSv1" => gates.kms_v1 = !gate.default,
-            "AllAlpha" | "AllBeta" => {}
-            name if given.contains_key(name) => {
-                warnings.push(format!("the feature gate {name} is accepted but has no effect yet"));
-            }
-            name => by_stage.push(name),
+            false => unnamed.push(gate.name),
         }
     }
-    if !by_stage.is_empty() {
-        warnings.push(format!("feature gates without an effect yet are changed: {}", by_stage.join(", ")));
+    // The limit of the reference holds for its bitmap allocators.
+    gates.service_ranges_of_any_size =
+        given.is_on("DisableAllocatorDualWrite") && given.is_on("MultiCIDRServiceAllocator");
+    let is_alone = given.is_on("AuthorizeNodeWithSelectors") && !given.is_on("AuthorizeWithSelectors");
+    let conflict = is_alone.then_some(
+        "AuthorizeNodeWithSelectors feature requires AuthorizeWithSelectors feature to be enabled",
+    );
+    if !unnamed.is_empty() {
+        warnings.push(format!("feature gates without an effect yet are changed: {}", unnamed.join(", ")));
     }
-    Resolved { gates, warnings }
+    let state = |gate: &Gate| {
+        let stage = gate.at(given.version).stage;
+        (stage != Stage::PreAlpha).then(|| GateState {
+            name: gate.name,
+            stage: stage.as_str(),
+            enabled: given.value(gate),
+        })
+    };
+    Resolved { gates, warnings, conflict, states: GATES.iter().filter_map(state).collect() }
+}
+
+/// Sets a gate that is not at its default. False if it has no effect.
+fn set(gates: &mut Gates, name: &str, on: bool) -> bool {
+    match name {
+        "AllowUnsafeMalformedObjectDeletion" => gates.unsafe_delete = on,
+        "WatchList" => gates.watch_list = on,
+        "CBORServingAndStorage" => gates.cbor = on,
+        "APIResponseCompression" => gates.compression = on,
+        "StructuredAuthenticationConfiguration" => gates.authentication_config = on,
+        "AnonymousAuthConfigurableEndpoints" => gates.anonymous_config = on,
+        "PodTopologyLabelsAdmission" => gates.admission.pod_topology_labels = on,
+        "MutatingAdmissionPolicy" => gates.admission.mutating_admission_policy = on,
+        "UserNamespacesPodSecurityStandards" => gates.admission.user_namespaces_pod_security = on,
+        "PreferSameTrafficDistribution" => gates.objects.prefer_same_traffic_distribution = on,
+        "PodLevelResources" => gates.admission.pod_level_resources = on,
+        "DynamicResourceAllocation" => {
+            gates.admission.dynamic_resource_allocation = on;
+            gates.objects.dynamic_resource_allocation = on;
+        }
+        "VolumeAttributesClass" => gates.admission.volume_attributes_class = on,
+        "ServiceAccountNodeAudienceRestriction" => gates.admission.node_audience_restriction = on,
+        "AllowInsecureKubeletCertificateSigningRequests" => gates.admission.insecure_kubelet_requests = on,
+        // Decides about `service_ranges_of_any_size`.
+        "DisableAllocatorDualWrite" => {}
+        "MultiCIDRServiceAllocator" => gates.objects.multi_cidr_service_allocator = on,
+        "InPlacePodVerticalScaling" => gates.objects.in_place_pod_vertical_scaling = on,
+        "SELinuxChangePolicy" => gates.objects.selinux_change_policy = on,
+        "MaxUnavailableStatefulSet" => gates.objects.max_unavailable_stateful_set = on,
+        "KubeletFineGrainedAuthz" => gates.objects.kubelet_fine_grained_authz = on,
+        "AuthorizeWithSelectors" => gates.authorization_selectors = on,
+        "AuthorizeNodeWithSelectors" => gates.node_selectors = on,
+        "CoordinatedLeaderElection" => gates.objects.coordinated_leader_election = on,
+        "RemoteRequestHeaderUID" => gates.remote_uids = on,
+        "KMSv1" => gates.kms_v1 = on,
+        "APIServerTracing" => gates.tracing = on,
+        "ComponentFlagz" => gates.flagz = on,
+        "ComponentStatusz" => gates.statusz = on,
+        _ => return false,
+    }
+    true
 }
 
 #[cfg(test)]

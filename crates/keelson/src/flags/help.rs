@@ -13,6 +13,7 @@ pub(crate) fn text() -> String {
     let mut out = String::from(
         "Keelson: a cluster control-plane API server that speaks the Kubernetes 1.33 API.\n\n\
          Usage:\n  keelson [flags]             the server\n\
+         \x20 keelson up [flags]          the same, with nodes that exist on paper\n\
          \x20 keelson kubeconfig ...      a client certificate and a kubeconfig for a user\n\
          \x20 keelson backup FILE ...     everything that is stored, in a file\n\
          \x20 keelson restore FILE ...    a store with what a backup holds\n\
@@ -23,7 +24,8 @@ pub(crate) fn text() -> String {
          \x20                             a new key of service account tokens\n\
          Each command has a --help of its own.\n\n\
          Without flags it serves on 127.0.0.1:6443, keeps everything in ./keelson-data, makes its own\n\
-         certificates, and writes a kubeconfig there for the administrator.\n",
+         certificates, and writes a kubeconfig there for the administrator. There are three nodes\n\
+         then, as with up.\n",
     );
     for group in Group::ALL {
         let mut flags = flags().filter(|flag| flag.group == *group && in_effect(flag)).peekable();

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use registry::Selection;
+use registry::{Emulation, Selection};
 
 /// The keys that select versions by their maturity.
 const LEVELS: [&str; 4] = ["api/all", "api/ga", "api/beta", "api/alpha"];
@@ -20,7 +20,6 @@ const KNOWN_NOT_SERVED: &[(&str, &str)] = &[
     ("apps", "v1beta1"),
     ("apps", "v1beta2"),
     ("authentication.k8s.io", "v1alpha1"),
-    ("authentication.k8s.io", "v1beta1"),
     ("authorization.k8s.io", "v1beta1"),
     ("autoscaling", "v2beta1"),
     ("autoscaling", "v2beta2"),
@@ -32,7 +31,6 @@ const KNOWN_NOT_SERVED: &[(&str, &str)] = &[
     ("extensions", "v1beta1"),
     ("flowcontrol.apiserver.k8s.io", "v1beta1"),
     ("flowcontrol.apiserver.k8s.io", "v1beta2"),
-    ("flowcontrol.apiserver.k8s.io", "v1beta3"),
     ("imagepolicy.k8s.io", "v1alpha1"),
     ("networking.k8s.io", "v1alpha1"),
     ("node.k8s.io", "v1alpha1"),
@@ -60,15 +58,16 @@ impl RuntimeConfig {
         }
     }
 
-    /// What is to be served. With priority and fairness on, its API cannot be turned off.
-    pub(super) fn resolve(&self, priority_and_fairness: bool) -> Result<Selection, String> {
+    /// Why the pairs are invalid. With priority and fairness on, its API cannot be turned off.
+    pub(super) fn errors(&self, priority_and_fairness: bool) -> Vec<String> {
         let config = self.current();
         let conflict = if priority_and_fairness { config.flow_control_conflict() } else { None };
-        match (conflict, config.unknown()) {
-            (None, None) => config.selection(),
-            (Some(one), None) | (None, Some(one)) => Err(one),
-            (Some(conflict), Some(unknown)) => Err(format!("[{conflict}, {unknown}]")),
-        }
+        conflict.into_iter().chain(config.unknown()).collect()
+    }
+
+    /// What is to be served, with an emulated release.
+    pub(super) fn selection(&self, emulation: Emulation) -> Result<Selection, String> {
+        self.current().selected(Selection::of(emulation))
     }
 
     /// With the present key of the core group for its old ones, and without the key that means nothing any
@@ -85,16 +84,18 @@ impl RuntimeConfig {
         Self { pairs: self.pairs.iter().filter(|(key, _)| *key != "api/legacy").map(named).collect() }
     }
 
+    /// As in the reference, any part of the pairs' text counts: `api/all=falsehood` is a conflict too.
     fn flow_control_conflict(&self) -> Option<String> {
+        let pairs: Vec<String> = self.pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let text = pairs.join(",");
         for key in ["flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"] {
-            match self.pairs.get(key).map(String::as_str) {
-                Some("false") => {
-                    return Some(format!(
-                        "--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true"
-                    ));
-                }
-                Some("true") => return None,
-                _ => {}
+            if text.contains(&format!("{key}=false")) {
+                return Some(format!(
+                    "--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true"
+                ));
+            }
+            if text.contains(&format!("{key}=true")) {
+                return None;
             }
         }
         None
@@ -116,8 +117,7 @@ impl RuntimeConfig {
         (!groups.is_empty()).then(|| format!("unknown api groups {}", groups.join(",")))
     }
 
-    fn selection(&self) -> Result<Selection, String> {
-        let mut selection = Selection::default();
+    fn selected(&self, mut selection: Selection) -> Result<Selection, String> {
         for key in LEVELS {
             match self.pairs.get(key).map(String::as_str) {
                 None => {}
@@ -194,7 +194,8 @@ mod tests {
     fn resolve(value: &str) -> Result<Selection, String> {
         let mut config = RuntimeConfig::default();
         config.extend(value);
-        config.resolve(false)
+        crate::flags::emulation::aggregate(config.errors(false))?;
+        config.selection(Emulation::default())
     }
 
     fn serves(value: &str, group: &str, version: &str, resource: &str) -> bool {
@@ -282,7 +283,7 @@ mod tests {
         let resolve = |value: &str| {
             let mut config = RuntimeConfig::default();
             config.extend(value);
-            config.resolve(true)
+            crate::flags::emulation::aggregate(config.errors(true))
         };
         let conflict = "--runtime-config=api/all=false conflicts with --enable-priority-and-fairness=true";
         assert_eq!(

@@ -1,7 +1,7 @@
 //! The rules of the flags about serving, with the texts of the reference.
 
 use registry::GarbageCollection;
-use server::{Lifecycle, version};
+use server::Lifecycle;
 
 use crate::options::ServerOptions;
 
@@ -20,19 +20,8 @@ pub(super) fn check(options: &mut ServerOptions) -> Result<Vec<String>, String> 
     if !(0.0..=0.02).contains(&options.goaway_chance) {
         return Err("--goaway-chance can not be less than 0 or greater than 0.02".into());
     }
-    options.layers(&Lifecycle::new())?;
-    let emulation = &options.emulation;
-    version::check_emulated(&emulation.versions)?;
-    for (is_set, name) in [
-        (emulation.forward_compatible, "EmulationForwardCompatible"),
-        (emulation.runtime_config_forward_compatible, "RuntimeConfigEmulationForwardCompatible"),
-    ] {
-        if is_set {
-            return Err(format!(
-                "ServerRunOptions.{name} cannot be set to true if the emulation version is the same as the binary version"
-            ));
-        }
-    }
+    options.layers(&Lifecycle::new(), None)?;
+    options.audit.validate().map_err(|error| error.to_string())?;
     let absent = options.tls.check_suites()?;
     let warning = |name| {
         format!("the cipher suite {name} is left out: it is not safe, and this server does not have it")

@@ -2,6 +2,7 @@
 
 mod access;
 mod api;
+mod audit;
 mod observation;
 mod serving;
 
@@ -12,14 +13,15 @@ use std::time::Duration;
 
 /// All flags.
 pub(super) fn flags() -> impl Iterator<Item = &'static Flag> + Clone {
-    [serving::FLAGS, api::FLAGS, access::FLAGS, observation::FLAGS].into_iter().flatten()
+    [serving::FLAGS, api::FLAGS, access::FLAGS, audit::FLAGS, observation::FLAGS].into_iter().flatten()
 }
 
 /// Why flags are ignored.
 const ADDRESS_IS_SHARED: &str = "the socket always has SO_REUSEADDR, as in the reference.";
 const UNBUFFERED: &str = "each line is written at once.";
 const ONE_STREAM: &str = "all lines go to standard error.";
-const NO_GO_FILES: &str = "it names files of Go; -v is for the whole server.";
+const NO_CONTENTION: &str =
+    "there is no record of contended locks in Rust; the profiles block and mutex are empty.";
 const OWN_WORKERS: &str = "64 objects of a collection are deleted at a time.";
 const ASKED_ANYWAY: &str =
     "etcd is asked about once a second, within --etcd-healthcheck-timeout; /readyz has the last answer.";

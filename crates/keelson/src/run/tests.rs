@@ -151,7 +151,25 @@ impl Running {
 /// too.
 #[test]
 fn slow_every_task_that_fails_is_started_again() {
-    let mut running = Running::start(Folder::new().unwrap(), &[]);
+    let folder = Folder::new().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    // Nobody listens at the port of the collector.
+    let tracing =
+        "kind: TracingConfiguration\napiVersion: apiserver.config.k8s.io/v1beta1\nendpoint: 127.0.0.1:9\n";
+    let policy = "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: [{level: Metadata}]\n";
+    let flags = [
+        format!("--tracing-config-file={}", write("tracing.yaml", tracing).display()),
+        format!("--debug-socket-path={}", folder.path().join("debug.sock").display()),
+        format!("--audit-policy-file={}", write("policy.yaml", policy).display()),
+        format!("--audit-log-path={}", folder.path().join("audit.log").display()),
+        "--audit-log-mode=batch".to_owned(),
+        "--audit-log-maxage=1".to_owned(),
+    ];
+    let mut running = Running::start(folder, &flags);
     let is_here = |name: &&Name| !NOT_HERE.contains(name) && !ON_ETCD.contains(name);
     for name in ON_ETCD {
         assert_eq!(inject(*name, Fault::End), 0, "{name} runs");

@@ -160,7 +160,7 @@ fn deployment(admin: &mut Admin<'_>, name: &str) {
 
 #[test]
 fn kubectl_deletes_in_the_background_in_the_foreground_and_with_orphans() {
-    let server = Server::start(&binary(), &[]).unwrap();
+    let server = Server::start(&binary(), &["--controllers=*,-deployment,-replicaset"]).unwrap();
     let kubectl = Cli::new(tool("kubectl").unwrap(), &server);
     let target = server.target().unwrap();
     let mut admin = Admin::new(&target);

@@ -106,7 +106,8 @@ fn now() -> String {
 
 #[test]
 fn claim_stays_while_a_pod_uses_it_and_its_volume_while_it_is_bound() {
-    let server = Server::start(&[]);
+    // The test says itself which phase the volume is in.
+    let server = Server::start(&["--controllers=*,-persistentvolume-binder-controller"]);
     server.until("/api/v1/namespaces/default/serviceaccounts/default", Value::is_object);
     let claim = json!({"metadata": {"name": "data"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
@@ -133,7 +134,8 @@ fn claim_stays_while_a_pod_uses_it_and_its_volume_while_it_is_bound() {
 
 #[test]
 fn finished_job_is_deleted_after_its_time_to_live() {
-    let server = Server::start(&[]);
+    // The test says itself when the job has finished.
+    let server = Server::start(&["--controllers=*,-job-controller"]);
     let job = json!({"metadata": {"name": "short"}, "spec": {"ttlSecondsAfterFinished": 1, "template": {"spec": {
         "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
     server.create(JOBS, &job);

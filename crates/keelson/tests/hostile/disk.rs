@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -237,6 +238,7 @@ fn writes_that_were_given_up_on_a_frozen_disk_are_not_made_later() {
 
     let begin = Instant::now();
     let target = server.target().unwrap();
+    let refused = AtomicUsize::new(0);
     let give_up = |client: usize| {
         let mut attempts = 0;
         while begin.elapsed() < Duration::from_secs(15) {
@@ -251,7 +253,11 @@ fn writes_that_were_given_up_on_a_frozen_disk_are_not_made_later() {
             connection.allow(Duration::from_millis(500));
             if connection.send(&[head.as_bytes(), &body].concat()).is_ok() {
                 match connection.head("POST") {
-                    Ok(answered) => assert_eq!(answered.status, 429, "only the bound is answered at once"),
+                    Ok(answered) => {
+                        assert_eq!(answered.status, 503, "only the bound is answered at once");
+                        assert_eq!(answered.all("retry-after").collect::<Vec<_>>(), ["1"]);
+                        refused.fetch_add(1, Ordering::Relaxed);
+                    }
                     Err(_) => attempts += 1,
                 }
             }
@@ -283,6 +289,10 @@ fn writes_that_were_given_up_on_a_frozen_disk_are_not_made_later() {
         megabytes(during)
     );
     assert!(attempts > 50, "{attempts}");
+    let metrics = caller.ask("GET", "/metrics", b"");
+    // Some clients were gone before they heard of it.
+    assert!(metrics.metric("keelson_store_refused_changes_total") >= refused.into_inner() as f64);
+    assert!(metrics.metric("keelson_store_waiting_changes") <= 1.0);
     // What the committer had begun, in a batch of 4 MiB.
     assert!(made <= 2 * CLIENTS, "{made} of {attempts}");
     assert!(during < before + (400 << 20), "{} became {}", megabytes(before), megabytes(during));

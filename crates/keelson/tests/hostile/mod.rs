@@ -51,6 +51,13 @@ impl Answer {
         String::from_utf8_lossy(&self.body[..self.body.len().min(2000)]).into_owned()
     }
 
+    /// The value of a metric without labels, in an answer of `/metrics`.
+    fn metric(&self, name: &str) -> f64 {
+        let text = String::from_utf8_lossy(&self.body);
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{name} in {}", self.text())).parse().unwrap()
+    }
+
     fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }

@@ -114,7 +114,11 @@ fn caller_that_does_not_read_is_refused_and_others_are_not() {
             let refused = caller.ask("GET", "/api/v1/namespaces/default", b"");
             assert_eq!(refused.status, 429, "{}", refused.text());
             assert_eq!(refused.all("retry-after").collect::<Vec<_>>(), ["1"]);
-            assert_eq!(refused.text(), "Too many requests, please try again later.\n");
+            let text = refused.text();
+            assert!(text.starts_with("Too many requests, please try again later.\nResponses to"), "{text}");
+            let metrics = caller.other("/metrics");
+            assert!(metrics.metric("keelson_unsent_bytes") >= 60e6);
+            assert!(metrics.metric("keelson_unsent_refused_requests_total") >= 1.0);
         }
         let slowest = (0..20).map(|_| caller.other("/api/v1/namespaces/default")).max_by_key(|it| it.took);
         let slowest = slowest.unwrap();

@@ -18,7 +18,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "mutatingadmissionpolicies",
     singular: "mutatingadmissionpolicy",
     kind: "MutatingAdmissionPolicy",
-    versions: &[Version::on_request("v1alpha1").stored()],
+    versions: &[Version::on_request("v1alpha1").stored().introduced(32).deprecated(35).removed(38)],
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),
         Column::integer(

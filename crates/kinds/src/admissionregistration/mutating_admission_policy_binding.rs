@@ -13,7 +13,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "mutatingadmissionpolicybindings",
     singular: "mutatingadmissionpolicybinding",
     kind: "MutatingAdmissionPolicyBinding",
-    versions: &[Version::on_request("v1alpha1").stored()],
+    versions: &[Version::on_request("v1alpha1").stored().introduced(32).deprecated(35).removed(38)],
     columns: BINDING_COLUMNS,
     strategy: &RegistrationStrategy { default, validate },
     ..super::PLAIN

@@ -15,17 +15,12 @@ pub(crate) const KIND: Kind = Kind {
     singular: "validatingadmissionpolicybinding",
     kind: "ValidatingAdmissionPolicyBinding",
     versions: &[
-        Version::V1,
-        Version::on_request("v1beta1").deprecated(
-            "admissionregistration.k8s.io/v1beta1 ValidatingAdmissionPolicyBinding is deprecated in v1.31+, unavailable in v1.34+",
-        ),
+        Version::V1.introduced(30),
+        Version::on_request("v1beta1").introduced(28).deprecated(31).removed(34),
     ],
     old_versions: &[OldVersion::named("admissionregistration.k8s.io/v1alpha1").by(upgrade)],
     columns: BINDING_COLUMNS,
-    strategy: &RegistrationStrategy {
-        default,
-        validate,
-    },
+    strategy: &RegistrationStrategy { default, validate },
     ..super::PLAIN
 };
 

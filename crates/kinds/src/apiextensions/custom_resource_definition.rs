@@ -3,7 +3,7 @@
 use super::rules;
 use crate::Resets;
 use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
-use crate::{Context, Generation, Kind, MetadataRules, Rules, Scope, Strategy, Subresource, map_at};
+use crate::{Context, Generation, Kind, MetadataRules, Rules, Scope, Strategy, Subresource, Version, map_at};
 use object::field::List;
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -19,6 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["crd", "crds"],
     categories: &["api-extensions"],
     scope: Scope::Cluster,
+    versions: &[Version::V1.introduced(16)],
     subresources: &[Subresource::STATUS],
     announced_storage: Some("v1beta1"),
     generation: Generation::Counted,

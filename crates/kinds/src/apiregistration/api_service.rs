@@ -5,7 +5,7 @@ use crate::checks;
 use crate::defaults::{fill, update_map};
 use crate::{
     About, Cell, Column, Context, Kind, MetadataRules, NameRule, OldVersion, Rules, Scope, Strategy,
-    Subresource, columns, metadata,
+    Subresource, Version, columns, metadata,
 };
 use object::field::{Error, List, Path};
 use object::name::{dns1035_label, dns1123_subdomain, invalid, port_number};
@@ -20,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "apiservices",
     singular: "apiservice",
     kind: "APIService",
+    versions: &[Version::V1.introduced(10)],
     old_versions: &[OldVersion::named("apiregistration.k8s.io/v1beta1")],
     categories: &["api-extensions"],
     scope: Scope::Cluster,

@@ -1,7 +1,7 @@
 //! `controllerrevisions`.
 
 use crate::cells::NONE;
-use crate::{About, Cell, Column, Kind, OldVersion, Rules, Strategy, checks, columns, metadata};
+use crate::{About, Cell, Column, Kind, OldVersion, Rules, Strategy, Version, checks, columns, metadata};
 use object::field::{BadValue, Error, List, Path};
 use object::{Map, RawJson};
 use schema::view::View;
@@ -13,6 +13,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "controllerrevisions",
     singular: "controllerrevision",
     kind: "ControllerRevision",
+    versions: &[Version::V1.introduced(9)],
     old_versions: &[OldVersion::named("apps/v1beta2"), OldVersion::named("apps/v1beta1")],
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),

@@ -9,8 +9,8 @@ use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::template::{self, POD_SPEC};
 use crate::{
-    About, Cell, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Subresource, checks,
-    columns, int_or_percent, label_selector, map_at, metadata, workload,
+    About, Cell, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Subresource, Version,
+    checks, columns, int_or_percent, label_selector, map_at, metadata, workload,
 };
 use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
@@ -25,6 +25,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "daemonset",
     kind: "DaemonSet",
     short_names: &["ds"],
+    versions: &[Version::V1.introduced(9)],
     old_versions: &[
         OldVersion::named("apps/v1beta2"),
         OldVersion::named("extensions/v1beta1").of(v1beta1::DaemonSet::schema).by(upgrade),

@@ -7,8 +7,8 @@ use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::template::POD_SPEC;
 use crate::{
-    About, Cell, Check, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Subresource, checks,
-    columns, differs_but_for, int_or_percent, workload,
+    About, Cell, Check, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Subresource, Version,
+    checks, columns, differs_but_for, int_or_percent, workload,
 };
 use object::field::{Error, List, Path};
 use object::quote::Quoted;
@@ -25,6 +25,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "deployment",
     kind: "Deployment",
     short_names: &["deploy"],
+    versions: &[Version::V1.introduced(9)],
     old_versions: &[
         OldVersion::named("apps/v1beta2"),
         OldVersion::named("apps/v1beta1").of(v1beta1::Deployment::schema).by(upgrade_v1beta1),

@@ -7,8 +7,8 @@ use crate::core::pod_spec;
 use crate::defaults::{fill, update_or_insert_map};
 use crate::template::POD_SPEC;
 use crate::{
-    About, Cell, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Subresource, checks,
-    columns, workload,
+    About, Cell, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Subresource, Version,
+    checks, columns, workload,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -22,6 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "replicaset",
     kind: "ReplicaSet",
     short_names: &["rs"],
+    versions: &[Version::V1.introduced(9)],
     old_versions: &[OldVersion::named("apps/v1beta2"), OldVersion::named("extensions/v1beta1").by(upgrade)],
     categories: &["all"],
     subresources: &[workload::SCALE, Subresource::STATUS],

@@ -8,7 +8,7 @@ use crate::defaults::{each, fill, fill_text, round_up, update_map, update_or_ins
 use crate::template::{self, POD_SPEC};
 use crate::{
     About, Cell, Check, Column, Context, Generation, Kind, NameRule, OldVersion, Rules, Strategy,
-    Subresource, checks, columns, differs_but_for, int_or_percent, label_selector, workload,
+    Subresource, Version, checks, columns, differs_but_for, int_or_percent, label_selector, workload,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::name::{dns1123_label, invalid};
@@ -23,6 +23,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "statefulset",
     kind: "StatefulSet",
     short_names: &["sts"],
+    versions: &[Version::V1.introduced(9)],
     old_versions: &[OldVersion::named("apps/v1beta2"), OldVersion::named("apps/v1beta1").by(upgrade)],
     categories: &["all"],
     subresources: &[workload::SCALE, Subresource::STATUS],
@@ -74,12 +75,17 @@ impl Strategy for StatefulSetStrategy {
         });
     }
 
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        drop_max_unavailable(object);
+    fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
+        if !context.gates.max_unavailable_stateful_set {
+            drop_max_unavailable(object);
+        }
     }
 
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+    fn prepare_update(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
         let update = StatefulSet::of(old).spec().update_strategy().rolling_update();
+        if context.gates.max_unavailable_stateful_set {
+            return;
+        }
         if update.and_then(|update| update.max_unavailable()).is_none() {
             drop_max_unavailable(new);
         }

@@ -1,6 +1,6 @@
 //! `selfsubjectreviews`.
 
-use crate::{Kind, Scope, Storage, Verb};
+use crate::{Kind, Scope, Storage, Verb, Version};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,6 +9,10 @@ pub(crate) const KIND: Kind = Kind {
     singular: "selfsubjectreview",
     kind: "SelfSubjectReview",
     scope: Scope::Cluster,
+    versions: &[
+        Version::V1.introduced(28),
+        Version::on_request("v1beta1").introduced(27).deprecated(30).removed(33),
+    ],
     verbs: Verb::CREATE,
     storage: Storage::Nowhere,
     ..Kind::PLAIN

@@ -1,6 +1,6 @@
 //! `localsubjectaccessreviews`.
 
-use crate::{Kind, Storage, Verb};
+use crate::{Kind, Storage, Verb, Version};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -8,6 +8,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "localsubjectaccessreviews",
     singular: "localsubjectaccessreview",
     kind: "LocalSubjectAccessReview",
+    versions: &[Version::V1.introduced(19)],
     verbs: Verb::CREATE,
     storage: Storage::Nowhere,
     ..Kind::PLAIN

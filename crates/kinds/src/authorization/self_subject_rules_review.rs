@@ -1,6 +1,6 @@
 //! `selfsubjectrulesreviews`.
 
-use crate::{Kind, Scope, Storage, Verb};
+use crate::{Kind, Scope, Storage, Verb, Version};
 
 /// The row.
 pub(crate) const KIND: Kind = Kind {
@@ -9,6 +9,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "selfsubjectrulesreview",
     kind: "SelfSubjectRulesReview",
     scope: Scope::Cluster,
+    versions: &[Version::V1.introduced(19)],
     verbs: Verb::CREATE,
     storage: Storage::Nowhere,
     ..Kind::PLAIN

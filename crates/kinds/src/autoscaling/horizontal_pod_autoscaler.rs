@@ -24,7 +24,10 @@ pub(crate) const KIND: Kind = Kind {
     kind: "HorizontalPodAutoscaler",
     short_names: &["hpa"],
     categories: &["all"],
-    versions: &[Version { name: "v2", ..Version::V1 }, Version::V1_NOT_STORED.by(&v1::CONVERSION)],
+    versions: &[
+        Version { name: "v2", ..Version::V1 }.introduced(23),
+        Version::V1_NOT_STORED.by(&v1::CONVERSION).introduced(2),
+    ],
     old_versions: &[
         OldVersion::named("autoscaling/v2beta2").by(v2beta::upgrade_v2beta2),
         OldVersion::named("autoscaling/v2beta1")

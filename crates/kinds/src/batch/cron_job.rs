@@ -8,8 +8,8 @@ use crate::cells::{
 use crate::core::pod_spec;
 use crate::defaults::{fill, fill_text, update_or_insert_map};
 use crate::{
-    About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, Subresource, checks, columns,
-    label_selector, metadata, workload,
+    About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, Subresource, Version, checks,
+    columns, label_selector, metadata, workload,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -24,6 +24,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "cronjob",
     kind: "CronJob",
     short_names: &["cj"],
+    versions: &[Version::V1.introduced(21)],
     old_versions: &[OldVersion::named("batch/v1beta1")],
     categories: &["all"],
     subresources: &[Subresource::STATUS],

@@ -11,8 +11,8 @@ use crate::table::human_duration;
 use crate::template::POD_SPEC;
 use crate::{
     About, Cell, Column, Context, Dependents, Generation, Kind, Refusal, Rules, SelectableFields,
-    SelectableRow, Strategy, Subresource, checks, columns, label_selector, map_at, metadata, object_meta,
-    workload,
+    SelectableRow, Strategy, Subresource, Version, checks, columns, label_selector, map_at, metadata,
+    object_meta, workload,
 };
 use object::field::{Error, List, Path};
 use object::label::Set;
@@ -30,6 +30,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "job",
     kind: "Job",
     categories: &["all"],
+    versions: &[Version::V1.introduced(2)],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {
         let job = Job::of(object);

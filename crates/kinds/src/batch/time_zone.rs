@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 const NAMES: &str = include_str!("time_zones.txt");
 
 /// Whether a zone exists; the message says why not. No name is UTC.
-pub(super) fn find(name: &str) -> Result<(), String> {
+pub fn find(name: &str) -> Result<(), String> {
     if matches!(name, "" | "UTC" | "Local") {
         return Ok(());
     }

@@ -14,8 +14,8 @@ use crate::x509::{
 };
 use crate::{
     About, Action, Cell, Column, Context, Kind, NameRule, OldVersion, Refusal, Rules, Scope,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart,
-    columns, map_at,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, Version,
+    WrittenPart, columns, map_at,
 };
 use object::{Key, List, Map, Value, field};
 use schema::view::View;
@@ -30,6 +30,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "certificatesigningrequest",
     kind: "CertificateSigningRequest",
     short_names: &["csr"],
+    versions: &[Version::V1.introduced(19)],
     old_versions: &[OldVersion::named("certificates.k8s.io/v1beta1").by(upgrade)],
     scope: Scope::Cluster,
     subresources: &[

@@ -2,7 +2,9 @@
 
 use crate::checks;
 use crate::defaults::update_map;
-use crate::{About, Cell, Check, Column, Context, Kind, MetadataRules, OldVersion, Rules, Strategy, columns};
+use crate::{
+    About, Cell, Check, Column, Context, Kind, MetadataRules, OldVersion, Rules, Strategy, Version, columns,
+};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -15,6 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "leases",
     singular: "lease",
     kind: "Lease",
+    versions: &[Version::V1.introduced(14)],
     old_versions: &[OldVersion::named("coordination.k8s.io/v1beta1")],
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),

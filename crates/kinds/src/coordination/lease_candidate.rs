@@ -15,7 +15,10 @@ pub(crate) const KIND: Kind = Kind {
     resource: "leasecandidates",
     singular: "leasecandidate",
     kind: "LeaseCandidate",
-    versions: &[Version::on_request("v1beta1").stored(), Version::on_request("v1alpha2")],
+    versions: &[
+        Version::on_request("v1beta1").stored().introduced(33).deprecated(36).removed(39),
+        Version::on_request("v1alpha2").introduced(32).deprecated(35).removed(38),
+    ],
     columns: columns!(|object| {
         let spec = LeaseCandidate::of(object).spec();
     } [

@@ -9,7 +9,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "componentstatuses",
     singular: "componentstatus",
     kind: "ComponentStatus",
-    versions: &[Version::V1.deprecated("v1 ComponentStatus is deprecated in v1.19+")],
+    versions: &[Version::V1.deprecated(19)],
     short_names: &["cs"],
     scope: Scope::Cluster,
     verbs: &[Verb::Get, Verb::List],

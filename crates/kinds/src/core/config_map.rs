@@ -1,6 +1,6 @@
 //! `configmaps`.
 
-use crate::{About, Cell, Check, Column, Kind, Rules, Strategy, columns};
+use crate::{About, Cell, Check, Column, Kind, Rules, Strategy, Version, columns};
 use object::Map;
 use object::field::{Error, List, Path};
 use object::name::{config_map_key, invalid};
@@ -13,6 +13,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "configmap",
     kind: "ConfigMap",
     short_names: &["cm"],
+    versions: &[Version::V1.introduced(2)],
     columns: columns!(|object| {
         let map = ConfigMap::of(object);
         let entries = map.data().len() + map.binary_data().len();

@@ -14,9 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "endpoints",
     singular: "endpoints",
     kind: "Endpoints",
-    versions: &[
-        Version::V1.deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-    ],
+    versions: &[Version::V1.introduced(0).deprecated(33).replaced_by("discovery.k8s.io/v1", "EndpointSlice")],
     short_names: &["ep"],
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),

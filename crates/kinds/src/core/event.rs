@@ -4,7 +4,7 @@ use crate::checks;
 use crate::events::event::to_core;
 use crate::{
     About, Cell, Column, Columns, Dependents, Kind, NameRule, OldVersion, Refusal, Rules, SelectableFields,
-    SelectableRow, Strategy, columns, metadata,
+    SelectableRow, Strategy, Version, columns, metadata,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::name::{dns1123_subdomain, invalid, qualified_name};
@@ -21,6 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "event",
     kind: "Event",
     short_names: &["ev"],
+    versions: &[Version::V1.introduced(0)],
     old_versions: &[
         OldVersion::named("events.k8s.io/v1").of(v1::Event::schema).by(to_core),
         OldVersion::named("events.k8s.io/v1beta1").of(v1::Event::schema).by(to_core),

@@ -2,7 +2,7 @@
 
 use super::resources;
 use crate::defaults::{each, fill_entries, round_up, update_map};
-use crate::{Check, Kind, Rules, Strategy};
+use crate::{Check, Kind, Rules, Strategy, Version};
 use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
 use object::quantity::{Format, Quantity};
@@ -17,6 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "limitrange",
     kind: "LimitRange",
     short_names: &["limits"],
+    versions: &[Version::V1.introduced(0)],
     update_checks: &[Check::Metadata, Check::Object],
     strategy: &LimitRangeStrategy,
     ..Kind::PLAIN

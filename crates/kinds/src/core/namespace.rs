@@ -4,8 +4,8 @@ use crate::Resets;
 use crate::defaults::{fill_text, update_or_insert_map};
 use crate::{
     About, Action, Cell, Column, Context, Deleted, Kind, NameRule, Refusal, Rules, Scope, SelectableFields,
-    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart, columns, map_at,
-    object_meta,
+    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, Version, WrittenPart, columns,
+    map_at, object_meta,
 };
 use object::field::{Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -20,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Namespace",
     short_names: &["ns"],
     scope: Scope::Cluster,
+    versions: &[Version::V1.introduced(0)],
     verbs: &[Verb::Create, Verb::Delete, Verb::Get, Verb::List, Verb::Patch, Verb::Update, Verb::Watch],
     subresources: &[
         Subresource {

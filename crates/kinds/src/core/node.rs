@@ -5,7 +5,7 @@ use crate::Resets;
 use crate::defaults::{fill, round_up, update_map};
 use crate::{
     About, Action, Cell, Column, Connect, Context, Kind, Refusal, Rules, Scope, SelectableFields,
-    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, columns, metadata,
+    SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, Version, columns, metadata,
 };
 use object::field::{List, Path};
 use object::name::address::cidr_warnings;
@@ -21,6 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Node",
     short_names: &["no"],
     scope: Scope::Cluster,
+    versions: &[Version::V1.introduced(0)],
     subresources: &[
         Subresource {
             name: "proxy",

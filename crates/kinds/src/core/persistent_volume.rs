@@ -9,7 +9,8 @@ use crate::Resets;
 use crate::defaults::{fill_text, round_up, update_map, update_or_insert_map};
 use crate::label_selector::Values;
 use crate::{
-    About, Cell, Column, Context, Deleted, Kind, Rules, Scope, Strategy, Subresource, columns, metadata,
+    About, Cell, Column, Context, Deleted, Kind, Rules, Scope, Strategy, Subresource, Version, columns,
+    metadata,
 };
 use object::field::{Error, List, Path};
 use object::{Key, Map};
@@ -23,6 +24,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "PersistentVolume",
     short_names: &["pv"],
     scope: Scope::Cluster,
+    versions: &[Version::V1.introduced(0)],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {
         let volume = PersistentVolume::of(object);

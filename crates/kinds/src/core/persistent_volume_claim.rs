@@ -7,7 +7,7 @@ use super::pod_spec::default_claim;
 use super::pod_warnings;
 use crate::Resets;
 use crate::defaults::{fill_text, round_up, update_map, update_or_insert_map};
-use crate::{About, Cell, Column, Context, Deleted, Kind, Rules, Strategy, Subresource, columns};
+use crate::{About, Cell, Column, Context, Deleted, Kind, Rules, Strategy, Subresource, Version, columns};
 use object::field::{List, Path};
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -19,6 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "persistentvolumeclaim",
     kind: "PersistentVolumeClaim",
     short_names: &["pvc"],
+    versions: &[Version::V1.introduced(0)],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {
         let claim = PersistentVolumeClaim::of(object);

@@ -5,7 +5,7 @@ use super::{app_armor, pod_columns, pod_defaults, pod_gates, pod_spec, pod_warni
 use crate::defaults::{each, update_map, update_or_insert_map};
 use crate::{
     Action, Connect, Context, Deleted, Generation, Kind, Refusal, Rules, SelectableFields, SelectableRow,
-    Strategy, Subresource, SubresourceBody, Traffic, Verb, WrittenPart, keep, keep_metadata, map_at,
+    Strategy, Subresource, SubresourceBody, Traffic, Verb, Version, WrittenPart, keep, keep_metadata, map_at,
 };
 use crate::{Gates, Resets};
 use object::field::List;
@@ -22,6 +22,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Pod",
     short_names: &["po"],
     categories: &["all"],
+    versions: &[Version::V1.introduced(0)],
     subresources: &[
         Subresource {
             name: "attach",

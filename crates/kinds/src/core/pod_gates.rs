@@ -1,8 +1,8 @@
 //! The pod fields of disabled features: they are dropped unless the old object uses them.
 //!
 //! Disabled are pod-level resources, trust bundles in projected volumes, image volumes, stop signals, the
-//! health of allocated resources, the observed generation of pods, and without its gate dynamic resource
-//! allocation.
+//! health of allocated resources, the observed generation of pods, and without their gates dynamic resource
+//! allocation and the resizing of running pods.
 
 use crate::Gates;
 use crate::defaults::{each, update_map};
@@ -23,6 +23,9 @@ pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>, gates: Gates) {
         if has_claims(PodSpec::of(spec)) {
             each_container(spec, |container| remove_within(container, "resources", "claims"));
         }
+    }
+    if !gates.in_place_pod_vertical_scaling && !old.is_some_and(has_resize_policies) {
+        each_container(spec, |container| drop(container.remove("resizePolicy")));
     }
     if has_trust_bundles(PodSpec::of(spec)) && !old.is_some_and(has_trust_bundles) {
         each(spec, "volumes", |volume| {
@@ -50,6 +53,14 @@ pub(super) fn drop_disabled_status(
     if !gates.dynamic_resource_allocation && old_spec.is_none_or(|old| old.resource_claims().is_empty()) {
         status.remove("resourceClaimStatuses");
     }
+    if !gates.in_place_pod_vertical_scaling && !old_spec.is_some_and(has_resize_policies) {
+        for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+            each(status, list, |container| {
+                container.remove("resources");
+                container.remove("allocatedResources");
+            });
+        }
+    }
     for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
         if has_field(status, list, "allocatedResourcesStatus") {
             each(status, list, |container| drop(container.remove("allocatedResourcesStatus")));
@@ -73,6 +84,12 @@ pub(super) fn tracks_generations(status: PodStatus<'_>) -> bool {
 fn has_field(map: &Map, list: &str, field: &str) -> bool {
     let list = map.get(list).and_then(Value::as_list).unwrap_or_default();
     list.iter().any(|element| element.get(field).is_some())
+}
+
+/// Whether a container of a pod says how it is resized.
+fn has_resize_policies(spec: PodSpec<'_>) -> bool {
+    let containers = spec.containers().iter().any(|container| !container.resize_policy().is_empty());
+    containers || spec.init_containers().iter().any(|container| !container.resize_policy().is_empty())
 }
 
 fn each_container(spec: &mut Map, mut to: impl FnMut(&mut Map)) {
@@ -153,6 +170,26 @@ mod tests {
     fn claims(spec: PodSpec<'_>) -> (usize, usize) {
         let used = spec.containers().iter().map(|container| container.resources().claims().len()).sum();
         (spec.resource_claims().len(), used)
+    }
+
+    #[test]
+    fn resize_policies_stay_only_with_resizing() {
+        let off = Gates { in_place_pod_vertical_scaling: false, ..Gates::DEFAULT };
+        let pod = r#"{"apiVersion":"v1","kind":"Pod","spec":{"restartPolicy":"Always","containers":[{"name":"c","image":"i",
+            "resizePolicy":[{"resourceName":"cpu","restartPolicy":"NotRequired"}]}]}}"#;
+        for (gates, expected) in [(Gates::DEFAULT, 1), (off, 0)] {
+            let pod = created_with(gates, pod).unwrap();
+            let containers = Pod::of(&pod).spec().containers();
+            assert_eq!(containers.iter().map(|one| one.resize_policy().len()).sum::<usize>(), expected);
+            let status =
+                r#"{"containerStatuses":[{"name":"c","resources":{},"allocatedResources":{"cpu":"1"}}]}"#;
+            let status =
+                schema::json::decode_shape(&schema::Shape::Any, status.as_bytes(), &schema::Limits::REQUEST);
+            let mut status = status.unwrap().value;
+            drop_disabled_status(status.as_map_mut().unwrap(), None, None, gates);
+            let kept = status.get("containerStatuses").and_then(Value::as_list).unwrap()[0].get("resources");
+            assert_eq!(kept.is_some(), expected == 1);
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use super::pod_spec;
 use crate::cells::{container_images, container_names};
 use crate::defaults::update_or_insert_map;
 use crate::{
-    About, Cell, Check, Column, Deleted, Generation, Kind, Rules, Strategy, columns, table, template,
-    workload,
+    About, Cell, Check, Column, Deleted, Generation, Kind, Rules, Strategy, Version, columns, table,
+    template, workload,
 };
 use object::Map;
 use object::field::{List, Path};
@@ -18,6 +18,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "podtemplates",
     singular: "podtemplate",
     kind: "PodTemplate",
+    versions: &[Version::V1.introduced(0)],
     columns: columns!(|object| {
         let template = PodTemplate::of(object).template();
     } [

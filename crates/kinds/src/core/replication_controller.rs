@@ -7,7 +7,7 @@ use crate::cells::{CONTAINERS, IMAGES, container_images, container_names};
 use crate::defaults::{fill, update_map};
 use crate::{
     About, Cell, Column, Dependents, Generation, Kind, Refusal, Rules, SelectableFields, SelectableRow,
-    Strategy, Subresource, checks, columns, map_at, table, template, workload,
+    Strategy, Subresource, Version, checks, columns, map_at, table, template, workload,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -21,6 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "ReplicationController",
     short_names: &["rc"],
     categories: &["all"],
+    versions: &[Version::V1.introduced(0)],
     subresources: &[workload::SCALE, Subresource::STATUS],
     columns: columns!(|object| {
         let controller = ReplicationController::of(object);

@@ -4,7 +4,7 @@ use super::resources::{is_of_quotas, quota_list};
 use crate::Resets;
 use crate::checks::shown_texts;
 use crate::defaults::{round_up, update_map};
-use crate::{About, Cell, Check, Column, Deleted, Kind, Rules, Strategy, Subresource, columns};
+use crate::{About, Cell, Check, Column, Deleted, Kind, Rules, Strategy, Subresource, Version, columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::quote::{Quoted, quote_each};
@@ -19,6 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "resourcequota",
     kind: "ResourceQuota",
     short_names: &["quota"],
+    versions: &[Version::V1.introduced(0)],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {
         let status = ResourceQuota::of(object).status();

@@ -5,8 +5,8 @@ use crate::checks;
 use crate::defaults::fill_text;
 use crate::x509;
 use crate::{
-    About, Cell, Check, Column, Kind, Refusal, Rules, SelectableFields, SelectableRow, Strategy, columns,
-    map_at, metadata,
+    About, Cell, Check, Column, Kind, Refusal, Rules, SelectableFields, SelectableRow, Strategy, Version,
+    columns, map_at, metadata,
 };
 use object::field::{Error, List, Path};
 use object::name::{config_map_key, invalid};
@@ -20,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "secrets",
     singular: "secret",
     kind: "Secret",
+    versions: &[Version::V1.introduced(0)],
     columns: columns!(|object| {
         let secret = Secret::of(object);
     } [

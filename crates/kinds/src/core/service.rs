@@ -5,8 +5,8 @@ use crate::Resets;
 use crate::defaults::{each, fill, fill_text, update_map, update_or_insert_map};
 use crate::{
     About, Action, Cell, Check, Column, Connect, Context, Deleted, Kind, NameRule, Refusal, Rules,
-    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, addresses,
-    columns, table,
+    SelectableFields, SelectableRow, Strategy, Subresource, SubresourceBody, Traffic, Verb, Version,
+    addresses, columns, table,
 };
 use object::field::List;
 use object::{Key, Map, Value};
@@ -21,6 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     kind: "Service",
     short_names: &["svc"],
     categories: &["all"],
+    versions: &[Version::V1.introduced(0)],
     subresources: &[
         Subresource {
             name: "proxy",

@@ -3,7 +3,7 @@
 use crate::defaults::each;
 use crate::{
     About, Action, Cell, Column, Context, Deleted, Kind, Strategy, Subresource, SubresourceBody, Traffic,
-    Verb, columns, metadata,
+    Verb, Version, columns, metadata,
 };
 use object::Map;
 use schema::view::View;
@@ -16,6 +16,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "serviceaccount",
     kind: "ServiceAccount",
     short_names: &["sa"],
+    versions: &[Version::V1.introduced(0)],
     subresources: &[Subresource {
         name: "token",
         verbs: Verb::CREATE,

@@ -4,7 +4,7 @@ use super::endpoint_slice_rules;
 use crate::cells::with_more;
 use crate::defaults::{each, fill_text, update_map};
 use crate::{
-    About, Cell, Check, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, columns,
+    About, Cell, Check, Column, Context, Generation, Kind, OldVersion, Rules, Strategy, Version, columns,
     differs_but_for,
 };
 use object::field::List;
@@ -20,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "endpointslices",
     singular: "endpointslice",
     kind: "EndpointSlice",
+    versions: &[Version::V1.introduced(21)],
     old_versions: &[OldVersion::named("discovery.k8s.io/v1beta1")
         .of(v1beta1::EndpointSlice::schema)
         .by(upgrade)],

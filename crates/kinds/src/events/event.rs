@@ -16,7 +16,8 @@ pub(crate) const KIND: Kind = Kind {
     versions: &[Version {
         conversion: Some(&BuiltinConversion { default: |_| {}, to_stored, from_stored }),
         ..Version::V1
-    }],
+    }
+    .introduced(19)],
     storage: Storage::Shared { group: "", resource: "events" },
     columns: COLUMNS,
     fields: SelectableFields {

@@ -5,7 +5,7 @@ use crate::Resets;
 use crate::cells::NONE;
 use crate::checks::{required, shown_texts};
 use crate::metadata;
-use crate::{About, Cell, Check, Column, Generation, Kind, OldVersion, Scope, Subresource, columns};
+use crate::{About, Cell, Check, Column, Generation, Kind, OldVersion, Scope, Subresource, Version, columns};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{Mode, invalid, name_is_dns_label, name_is_dns_subdomain};
@@ -23,8 +23,15 @@ pub(crate) const KIND: Kind = Kind {
     resource: "flowschemas",
     singular: "flowschema",
     kind: "FlowSchema",
+    versions: &[
+        Version::V1.introduced(29),
+        Version::on_request("v1beta3")
+            .introduced(26)
+            .deprecated(29)
+            .removed(32)
+            .replaced_by("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
+    ],
     old_versions: &[
-        OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta3"),
         OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta2"),
         OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta1"),
     ],

@@ -3,9 +3,12 @@
 use super::{FlowControlStrategy, fill_zero, mandatory, same_as_mandatory};
 use crate::Resets;
 use crate::cells::NONE;
-use crate::defaults::{fill, update_map};
+use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::metadata;
-use crate::{About, Cell, Check, Column, Generation, Kind, OldVersion, Scope, Subresource, columns};
+use crate::{
+    About, BuiltinConversion, Cell, Check, Column, Generation, Kind, OldVersion, Scope, Subresource, Version,
+    columns,
+};
 use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
 use schema::view::View;
@@ -22,8 +25,16 @@ pub(crate) const KIND: Kind = Kind {
     resource: "prioritylevelconfigurations",
     singular: "prioritylevelconfiguration",
     kind: "PriorityLevelConfiguration",
+    versions: &[
+        Version::V1.introduced(29),
+        Version::on_request("v1beta3")
+            .by(&V1BETA3)
+            .introduced(26)
+            .deprecated(29)
+            .removed(32)
+            .replaced_by("flowcontrol.apiserver.k8s.io/v1", "PriorityLevelConfiguration"),
+    ],
     old_versions: &[
-        OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta3").by(upgrade_v1beta3),
         OldVersion::named("flowcontrol.apiserver.k8s.io/v1beta2")
             .of(v1beta2::PriorityLevelConfiguration::schema)
             .by(upgrade_v1beta2),
@@ -63,24 +74,45 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-/// Sets the defaults of `v1beta3`. There zero shares count as absent, unless an annotation says otherwise;
-/// conversion removes the annotation.
-fn upgrade_v1beta3(object: &mut Map) {
-    let keeps_zero = metadata(object).annotations().get(KEEPS_ZERO).is_some();
-    let absent = if keeps_zero { 0 } else { 30 };
-    update_map(object, "spec", |spec| {
-        update_map(spec, "limited", |level| fill_zero(level, "nominalConcurrencyShares", absent));
-    });
-    if keeps_zero {
+/// The conversion of `v1beta3`. There zero shares count as absent, unless an annotation says otherwise; only
+/// objects of that version have the annotation.
+static V1BETA3: BuiltinConversion = BuiltinConversion {
+    default: |object| {
+        // No shares are zero ones, which this version does not tell from absent ones.
+        let is_zero = metadata(object).annotations().get(KEEPS_ZERO).is_some();
+        update_limited(object, |level| {
+            if !is_zero {
+                fill_zero(level, "nominalConcurrencyShares", 30);
+            }
+        });
+        default_but_shares(object);
+    },
+    to_stored: |object| {
+        let Some(object) = object.as_map_mut() else { return };
+        if metadata(object).annotations().get(KEEPS_ZERO).is_none() {
+            return;
+        }
+        update_limited(object, |level| fill(level, "nominalConcurrencyShares", 0i64));
         update_map(object, "metadata", |metadata| {
             update_map(metadata, "annotations", |annotations| drop(annotations.remove(KEEPS_ZERO)));
             if metadata.get("annotations").and_then(Value::as_map).is_some_and(Map::is_empty) {
                 metadata.remove("annotations");
             }
         });
-    }
-    default(object);
-}
+    },
+    from_stored: |object| {
+        let Some(object) = object.as_map_mut() else { return };
+        let limited = PriorityLevelConfiguration::of(object).spec().limited();
+        if limited.is_some_and(|limited| limited.nominal_concurrency_shares() == Some(0)) {
+            update_or_insert_map(object, "metadata", |metadata| {
+                update_or_insert_map(metadata, "annotations", |annotations| {
+                    fill_text(annotations, KEEPS_ZERO, "")
+                });
+            });
+            update_limited(object, |level| drop(level.remove("nominalConcurrencyShares")));
+        }
+    },
+};
 
 /// Sets the defaults of `v1beta2` and `v1beta1`, which have another name for the shares.
 fn upgrade_v1beta2(object: &mut Map) {
@@ -96,23 +128,33 @@ fn upgrade_v1beta2(object: &mut Map) {
 }
 
 fn default(object: &mut Map) {
+    update_limited(object, |level| fill(level, "nominalConcurrencyShares", 30i64));
+    default_but_shares(object);
+}
+
+/// The defaults but for the shares of a limited level.
+fn default_but_shares(object: &mut Map) {
     update_map(object, "spec", |spec| {
         update_map(spec, "exempt", |level| {
             fill(level, "nominalConcurrencyShares", 0i64);
             fill(level, "lendablePercent", 0i64);
         });
-        update_map(spec, "limited", |level| {
-            fill(level, "nominalConcurrencyShares", 30i64);
-            fill(level, "lendablePercent", 0i64);
-            update_map(level, "limitResponse", |response| {
-                update_map(response, "queuing", |queuing| {
-                    fill_zero(queuing, "handSize", 8);
-                    fill_zero(queuing, "queues", 64);
-                    fill_zero(queuing, "queueLengthLimit", 50);
-                });
+    });
+    update_limited(object, |level| {
+        fill(level, "lendablePercent", 0i64);
+        update_map(level, "limitResponse", |response| {
+            update_map(response, "queuing", |queuing| {
+                fill_zero(queuing, "handSize", 8);
+                fill_zero(queuing, "queues", 64);
+                fill_zero(queuing, "queueLengthLimit", 50);
             });
         });
     });
+}
+
+/// Changes `spec.limited`, if it is there.
+fn update_limited(object: &mut Map, change: impl FnOnce(&mut Map)) {
+    update_map(object, "spec", |spec| update_map(spec, "limited", change));
 }
 
 /// The annotation of an older version. Conversion removes it.

@@ -5,7 +5,8 @@ use crate::Resets;
 use crate::cells::{NONE, joined, text_or};
 use crate::defaults::{each, fill_text, update_map};
 use crate::{
-    About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, Subresource, addresses, columns,
+    About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, Subresource, Version, addresses,
+    columns,
 };
 use object::field::List;
 use object::{Key, Map, Value};
@@ -23,6 +24,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "ingress",
     kind: "Ingress",
     short_names: &["ing"],
+    versions: &[Version::V1.introduced(19)],
     old_versions: &[
         OldVersion::named("networking.k8s.io/v1beta1").of(v1beta1::Ingress::schema).by(upgrade),
         OldVersion::named("extensions/v1beta1").of(v1beta1::Ingress::schema).by(upgrade),

@@ -4,7 +4,8 @@ use crate::cells::NONE;
 use crate::defaults::{fill_text, update_map};
 use crate::references::{self, Reference};
 use crate::{
-    About, Cell, Check, Column, Generation, Kind, OldVersion, Rules, Scope, Strategy, checks, columns,
+    About, Cell, Check, Column, Generation, Kind, OldVersion, Rules, Scope, Strategy, Version, checks,
+    columns,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -22,6 +23,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "ingressclasses",
     singular: "ingressclass",
     kind: "IngressClass",
+    versions: &[Version::V1.introduced(19)],
     old_versions: &[OldVersion::named("networking.k8s.io/v1beta1").by(|_| {})],
     scope: Scope::Cluster,
     columns: columns!(|object| {

@@ -19,7 +19,10 @@ pub(crate) const KIND: Kind = Kind {
     kind: "IPAddress",
     short_names: &["ip"],
     scope: Scope::Cluster,
-    versions: &[Version::V1_NOT_STORED, Version::on_request("v1beta1").stored()],
+    versions: &[
+        Version::V1_NOT_STORED.introduced(33),
+        Version::on_request("v1beta1").stored().introduced(31).deprecated(34).removed(37),
+    ],
     old_versions: &[OldVersion::named("networking.k8s.io/v1alpha1")],
     // Not `columns!`: the reference has a cell for the age, and no column.
     columns: Columns {

@@ -3,7 +3,7 @@
 use super::network_policy_rules;
 use crate::cells::selector;
 use crate::defaults::{each, fill, fill_text, update_or_insert_map};
-use crate::{About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, columns};
+use crate::{About, Cell, Column, Generation, Kind, OldVersion, Rules, Strategy, Version, columns};
 use object::field::List;
 use object::{Map, Value};
 use schema::view::View;
@@ -17,6 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "networkpolicy",
     kind: "NetworkPolicy",
     short_names: &["netpol"],
+    versions: &[Version::V1.introduced(7)],
     old_versions: &[OldVersion::named("extensions/v1beta1")
         .by(|object| update_or_insert_map(object, "spec", policy_types))],
     columns: columns!(|object| [

@@ -19,7 +19,10 @@ pub(crate) const KIND: Kind = Kind {
     singular: "servicecidr",
     kind: "ServiceCIDR",
     scope: Scope::Cluster,
-    versions: &[Version::V1_NOT_STORED, Version::on_request("v1beta1").stored()],
+    versions: &[
+        Version::V1_NOT_STORED.introduced(33),
+        Version::on_request("v1beta1").stored().introduced(31).deprecated(34).removed(37),
+    ],
     old_versions: &[OldVersion::named("networking.k8s.io/v1alpha1")],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| [

@@ -3,7 +3,8 @@
 use crate::core::resources::{self, HugePages};
 use crate::core::{node_selector, tolerations};
 use crate::{
-    About, Cell, Check, Column, Kind, MetadataRules, OldVersion, Rules, Scope, Strategy, checks, columns,
+    About, Cell, Check, Column, Kind, MetadataRules, OldVersion, Rules, Scope, Strategy, Version, checks,
+    columns,
 };
 use object::field::{Error, List, Path};
 use object::name::{dns1123_label, invalid, label_key, label_value};
@@ -19,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "runtimeclasses",
     singular: "runtimeclass",
     kind: "RuntimeClass",
+    versions: &[Version::V1.introduced(20)],
     old_versions: &[
         OldVersion::named("node.k8s.io/v1beta1"),
         OldVersion::named("node.k8s.io/v1alpha1").of(v1alpha1::RuntimeClass::schema).by(upgrade),

@@ -4,8 +4,8 @@ use crate::Resets;
 use crate::defaults::update_map;
 use crate::label_selector::{self, Values};
 use crate::{
-    About, Cell, Column, Generation, Kind, NameRule, OldVersion, Rules, Strategy, Subresource, checks,
-    columns, conditions, int_or_percent, workload,
+    About, Cell, Column, Generation, Kind, NameRule, OldVersion, Rules, Strategy, Subresource, Version,
+    checks, columns, conditions, int_or_percent, workload,
 };
 use object::field::{Error, List, Path};
 use object::{Key, Map, Value};
@@ -19,6 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "poddisruptionbudget",
     kind: "PodDisruptionBudget",
     short_names: &["pdb"],
+    versions: &[Version::V1.introduced(21)],
     old_versions: &[OldVersion::named("policy/v1beta1").by(upgrade)],
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| {

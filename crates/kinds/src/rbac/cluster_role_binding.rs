@@ -1,7 +1,7 @@
 //! `clusterrolebindings`.
 
 use super::{BindingStrategy, role_reference, service_accounts, subject_names, upgrade_binding};
-use crate::{About, Cell, Column, Kind, OldVersion, Scope, columns};
+use crate::{About, Cell, Column, Kind, OldVersion, Scope, Version, columns};
 use schema::view::View;
 use schema::views::rbac::v1::ClusterRoleBinding;
 use schema::views::rbac::v1alpha1;
@@ -12,6 +12,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "clusterrolebindings",
     singular: "clusterrolebinding",
     kind: "ClusterRoleBinding",
+    versions: &[Version::V1.introduced(8)],
     old_versions: &[
         OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
         OldVersion::named("rbac.authorization.k8s.io/v1alpha1")

@@ -1,7 +1,7 @@
 //! `roles`.
 
 use super::RoleStrategy;
-use crate::{Kind, OldVersion};
+use crate::{Kind, OldVersion, Version};
 use schema::view::View as _;
 use schema::views::rbac::v1alpha1;
 
@@ -11,6 +11,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "roles",
     singular: "role",
     kind: "Role",
+    versions: &[Version::V1.introduced(8)],
     old_versions: &[
         OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
         OldVersion::named("rbac.authorization.k8s.io/v1alpha1").of(v1alpha1::Role::schema).by(|_| {}),

@@ -1,7 +1,7 @@
 //! `rolebindings`.
 
 use super::{BindingStrategy, role_reference, service_accounts, subject_names, upgrade_binding};
-use crate::{About, Cell, Column, Kind, OldVersion, columns};
+use crate::{About, Cell, Column, Kind, OldVersion, Version, columns};
 use schema::view::View;
 use schema::views::rbac::v1::RoleBinding;
 use schema::views::rbac::v1alpha1;
@@ -12,6 +12,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "rolebindings",
     singular: "rolebinding",
     kind: "RoleBinding",
+    versions: &[Version::V1.introduced(8)],
     old_versions: &[
         OldVersion::named("rbac.authorization.k8s.io/v1beta1"),
         OldVersion::named("rbac.authorization.k8s.io/v1alpha1")

@@ -17,7 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "deviceclass",
     kind: "DeviceClass",
     scope: Scope::Cluster,
-    versions: versions!(None, None),
+    versions: versions!("DeviceClass", None, None),
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),
         Column::AGE => Cell::age(object),

@@ -19,7 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "devicetaintrule",
     kind: "DeviceTaintRule",
     scope: Scope::Cluster,
-    versions: &[Version::on_request("v1alpha3").stored()],
+    versions: &[Version::on_request("v1alpha3").stored().introduced(33).deprecated(36).removed(39)],
     columns: columns!(|object| {
         let taint = DeviceTaintRule::of(object).spec().taint();
         let added = taint.time_added();

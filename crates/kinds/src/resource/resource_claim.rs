@@ -20,7 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "resourceclaims",
     singular: "resourceclaim",
     kind: "ResourceClaim",
-    versions: versions!(Some(&conversion::CLAIM), None),
+    versions: versions!("ResourceClaim", Some(&conversion::CLAIM), None),
     subresources: &[Subresource::STATUS],
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),

@@ -17,7 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "resourceclaimtemplates",
     singular: "resourceclaimtemplate",
     kind: "ResourceClaimTemplate",
-    versions: versions!(Some(&conversion::CLAIM_TEMPLATE), None),
+    versions: versions!("ResourceClaimTemplate", Some(&conversion::CLAIM_TEMPLATE), None),
     columns: columns!(|object| [
         Column::NAME => Cell::name(object),
         Column::AGE => Cell::age(object),

@@ -18,7 +18,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "resourceslice",
     kind: "ResourceSlice",
     scope: Scope::Cluster,
-    versions: versions!(Some(&conversion::SLICE), Some(&conversion::SLICE_V1ALPHA3)),
+    versions: versions!("ResourceSlice", Some(&conversion::SLICE), Some(&conversion::SLICE_V1ALPHA3)),
     columns: columns!(|object| {
         let spec = ResourceSlice::of(object).spec();
     } [

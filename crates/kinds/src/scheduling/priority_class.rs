@@ -3,8 +3,8 @@
 use crate::cells::boolean;
 use crate::defaults::fill_text;
 use crate::{
-    About, Cell, Check, Column, Generation, Kind, OldVersion, Rules, Scope, Strategy, checks, columns,
-    metadata,
+    About, Cell, Check, Column, Generation, Kind, OldVersion, Rules, Scope, Strategy, Version, checks,
+    columns, metadata,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -18,6 +18,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "priorityclass",
     kind: "PriorityClass",
     short_names: &["pc"],
+    versions: &[Version::V1.introduced(14)],
     old_versions: &[
         OldVersion::named("scheduling.k8s.io/v1beta1"),
         OldVersion::named("scheduling.k8s.io/v1alpha1"),

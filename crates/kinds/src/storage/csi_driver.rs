@@ -5,7 +5,7 @@ use crate::defaults::{fill, fill_text, update_map, update_or_insert_map};
 use crate::seen::Seen;
 use crate::{
     About, Cell, Check, Column, Context, Deleted, Generation, Kind, OldVersion, Rules, Scope, Strategy,
-    checks, columns,
+    Version, checks, columns,
 };
 use object::field::{BadValue, Error, List, Path};
 use object::quote::quote_each;
@@ -19,6 +19,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "csidrivers",
     singular: "csidriver",
     kind: "CSIDriver",
+    versions: &[Version::V1.introduced(18)],
     old_versions: &[OldVersion::named("storage.k8s.io/v1beta1")],
     scope: Scope::Cluster,
     columns: columns!(|object| {

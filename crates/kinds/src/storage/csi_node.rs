@@ -3,7 +3,9 @@
 use crate::cells::count;
 use crate::core::volume_sources::csi_driver_name;
 use crate::seen::Seen;
-use crate::{About, Cell, Check, Column, Deleted, Kind, OldVersion, Rules, Scope, Strategy, checks, columns};
+use crate::{
+    About, Cell, Check, Column, Deleted, Kind, OldVersion, Rules, Scope, Strategy, Version, checks, columns,
+};
 use object::Map;
 use object::field::{BadValue, Error, List, Path};
 use object::name::{invalid, qualified_name};
@@ -18,6 +20,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "csinodes",
     singular: "csinode",
     kind: "CSINode",
+    versions: &[Version::V1.introduced(17)],
     old_versions: &[OldVersion::named("storage.k8s.io/v1beta1")],
     scope: Scope::Cluster,
     columns: columns!(|object| [

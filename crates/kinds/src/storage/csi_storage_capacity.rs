@@ -4,7 +4,7 @@ use crate::core::node_selector::deprecated_label;
 use crate::core::persistent_volume::rules::class_name;
 use crate::core::resources::{amount, non_negative};
 use crate::label_selector::{self, Values};
-use crate::{Kind, OldVersion, Rules, Strategy, checks};
+use crate::{Kind, OldVersion, Rules, Strategy, Version, checks};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::View;
@@ -16,6 +16,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "csistoragecapacities",
     singular: "csistoragecapacity",
     kind: "CSIStorageCapacity",
+    versions: &[Version::V1.introduced(24)],
     old_versions: &[
         OldVersion::named("storage.k8s.io/v1beta1"),
         OldVersion::named("storage.k8s.io/v1alpha1"),

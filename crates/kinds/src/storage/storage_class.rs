@@ -4,7 +4,9 @@ use super::{fixed, parameters, provisioner};
 use crate::cells::{name_or_default, text_or};
 use crate::core::node_selector::{Topology, deprecated_label, topology_term};
 use crate::defaults::fill_text;
-use crate::{About, Cell, Check, Column, Deleted, Kind, OldVersion, Rules, Scope, Strategy, checks, columns};
+use crate::{
+    About, Cell, Check, Column, Deleted, Kind, OldVersion, Rules, Scope, Strategy, Version, checks, columns,
+};
 use object::Map;
 use object::field::{Error, List, Path};
 use schema::view::{Items, View};
@@ -19,6 +21,7 @@ pub(crate) const KIND: Kind = Kind {
     singular: "storageclass",
     kind: "StorageClass",
     short_names: &["sc"],
+    versions: &[Version::V1.introduced(6)],
     old_versions: &[OldVersion::named("storage.k8s.io/v1beta1")],
     scope: Scope::Cluster,
     columns: columns!(|object| {

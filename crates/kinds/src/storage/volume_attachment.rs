@@ -6,8 +6,8 @@ use crate::core::pod_spec;
 use crate::core::volume_sources::csi_driver_name;
 use crate::defaults::{round_up, update_map};
 use crate::{
-    About, Cell, Column, Context, Deleted, Kind, OldVersion, Rules, Scope, Strategy, Subresource, checks,
-    columns,
+    About, Cell, Column, Context, Deleted, Kind, OldVersion, Rules, Scope, Strategy, Subresource, Version,
+    checks, columns,
 };
 use object::Map;
 use object::field::{Error, List, Path};
@@ -23,6 +23,7 @@ pub(crate) const KIND: Kind = Kind {
     resource: "volumeattachments",
     singular: "volumeattachment",
     kind: "VolumeAttachment",
+    versions: &[Version::V1.introduced(13)],
     old_versions: &[
         OldVersion::named("storage.k8s.io/v1beta1"),
         OldVersion::named("storage.k8s.io/v1alpha1"),

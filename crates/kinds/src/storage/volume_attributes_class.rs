@@ -17,10 +17,8 @@ pub(crate) const KIND: Kind = Kind {
     short_names: &["vac"],
     scope: Scope::Cluster,
     versions: &[
-        Version::on_request("v1beta1").stored(),
-        Version::on_request("v1alpha1").deprecated(
-            "storage.k8s.io/v1alpha1 VolumeAttributesClass is deprecated in v1.32+, unavailable in v1.35+",
-        ),
+        Version::on_request("v1beta1").stored().introduced(31).deprecated(34).removed(37),
+        Version::on_request("v1alpha1").introduced(29).deprecated(32).removed(35),
     ],
     columns: columns!(|object| [
         Column::NAME => name_or_default(object, DEFAULT_MARKS),

@@ -75,7 +75,6 @@ const ALL: &[(&str, &str)] = &[
     ("extensions/v1beta1", "DaemonSet Deployment Ingress NetworkPolicy ReplicaSet"),
     ("flowcontrol.apiserver.k8s.io/v1beta1", "FlowSchema PriorityLevelConfiguration"),
     ("flowcontrol.apiserver.k8s.io/v1beta2", "FlowSchema PriorityLevelConfiguration"),
-    ("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema PriorityLevelConfiguration"),
     ("networking.k8s.io/v1alpha1", "IPAddress ServiceCIDR"),
     ("networking.k8s.io/v1beta1", "Ingress IngressClass"),
     ("node.k8s.io/v1alpha1", "RuntimeClass"),
@@ -278,20 +277,15 @@ fn old_roles_have_other_numbers_and_subjects_have_versions() {
 
 #[test]
 fn zero_shares_count_as_absent_in_old_priority_levels() {
-    let shares = |version: &str, metadata: Value, limited: Value| {
+    let shares = |version: &str, limited: Value| {
         let api_version = format!("flowcontrol.apiserver.k8s.io/{version}");
-        let rest = json!({"metadata": metadata, "spec": {"type": "Limited", "limited": limited}});
+        let rest = json!({"metadata": {"name": "a"}, "spec": {"type": "Limited", "limited": limited}});
         let found = upgraded(&api_version, "PriorityLevelConfiguration", &rest);
         assert_eq!(found["metadata"], Value::Null);
         found["spec"]["limited"]["nominalConcurrencyShares"].as_i64().unwrap()
     };
-    let plain = || json!({"name": "a"});
-    let kept = json!({"name": "a", "annotations": {"flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares": ""}});
-    assert_eq!(shares("v1beta3", plain(), json!({"nominalConcurrencyShares": 0})), 30);
-    assert_eq!(shares("v1beta3", plain(), json!({"nominalConcurrencyShares": 7})), 7);
-    assert_eq!(shares("v1beta3", kept, json!({"nominalConcurrencyShares": 0})), 0);
-    assert_eq!(shares("v1beta2", plain(), json!({"assuredConcurrencyShares": 0})), 30);
-    assert_eq!(shares("v1beta1", plain(), json!({"assuredConcurrencyShares": 9})), 9);
+    assert_eq!(shares("v1beta2", json!({"assuredConcurrencyShares": 0})), 30);
+    assert_eq!(shares("v1beta1", json!({"assuredConcurrencyShares": 9})), 9);
 }
 
 #[test]

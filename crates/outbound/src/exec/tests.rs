@@ -97,6 +97,7 @@ async fn all_waiting_requests_share_one_run_also_when_the_first_gives_up() {
     let (one, other) = tokio::join!(plugin.credentials(), plugin.credentials());
     assert!(Arc::ptr_eq(&one.unwrap(), &other.unwrap()));
     assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\n");
+    assert_eq!(EXEC_CALLS.with(["no_error", "0"]).value(), 1);
 }
 
 #[tokio::test]

@@ -15,6 +15,9 @@ use schema::views::core::v1::{
 };
 use std::net::IpAddr;
 
+/// The annotation of nodes that exist on paper, and its value.
+const PAPER: (&str, &str) = ("kwok.x-k8s.io/node", "fake");
+
 /// The address of a kubelet.
 struct Kubelet {
     host: String,
@@ -43,7 +46,14 @@ impl Registry {
         if pod.spec().node_name().is_empty() {
             return Ok(None);
         }
-        let kubelet = self.kubelet(target, pod.spec().node_name()).await?;
+        let node = pod.spec().node_name();
+        if self.is_on_paper(target, node).await? {
+            return Ok(Some(Location {
+                path: container.to_owned(),
+                ..at(Backend::Paper, false, node, None)
+            }));
+        }
+        let kubelet = self.kubelet(target, node).await?;
         let mut query = Vec::new();
         for (name, is_set) in [
             ("follow", options.follow()),
@@ -236,8 +246,22 @@ impl Registry {
         }
     }
 
+    /// Whether a node exists on paper.
+    async fn is_on_paper(&self, target: &Target<'_>, name: &str) -> Result<bool, Status> {
+        if !self.config().paper_nodes {
+            return Ok(false);
+        }
+        let node = self.core_object(target, "nodes", "", name).await?;
+        let annotations = Node::of(map(&node)?).metadata().annotations();
+        Ok(annotations.get(PAPER.0) == Some(PAPER.1))
+    }
+
     /// The kubelet of a node, at its preferred address.
     async fn kubelet(&self, target: &Target<'_>, name: &str) -> Result<Kubelet, Status> {
+        if self.is_on_paper(target, name).await? {
+            let why = format!("node {name} exists on paper: there is no container and no port to connect to");
+            return Err(Status::bad_request(why));
+        }
         let node = self.core_object(target, "nodes", "", name).await?;
         let status = Node::of(map(&node)?).status();
         let config = &self.config().kubelets;

@@ -1,14 +1,16 @@
 //! The access reviews: the decision of the authorizer for the attributes in a review.
 
 use super::attributes::{non_resource, resource, subject};
-use super::{Review, STATUS, spec};
+use super::{Review, SPEC, STATUS, spec};
 use crate::Registry;
 use crate::convert::map_mut;
 use auth::{Attributes, Decision, Selectors, User, Verdict};
 use object::{Map, Value};
 use schema::Status;
 use schema::view::View as _;
-use schema::views::authorization::v1::{SubjectAccessReviewSpec, SubjectAccessReviewStatus};
+use schema::views::authorization::v1::{
+    ResourceAttributes, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+};
 
 impl Registry {
     /// Sets the status of an access review, for the user that it names or for the user of the request.
@@ -35,6 +37,17 @@ impl Registry {
             false => object.insert(STATUS, status),
         };
         Ok(())
+    }
+}
+
+/// Takes the selectors out of an access review.
+pub(super) fn drop_selectors(review: &mut Value) {
+    let spec = review.as_map_mut().and_then(|review| review.get_mut(SPEC.as_str())?.as_map_mut());
+    let wanted = spec
+        .and_then(|spec| spec.get_mut(SubjectAccessReviewSpec::RESOURCE_ATTRIBUTES.as_str())?.as_map_mut());
+    if let Some(wanted) = wanted {
+        wanted.remove(ResourceAttributes::FIELD_SELECTOR.as_str());
+        wanted.remove(ResourceAttributes::LABEL_SELECTOR.as_str());
     }
 }
 

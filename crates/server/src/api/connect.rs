@@ -21,18 +21,21 @@ mod proxy;
 mod rewrite;
 mod upgrade;
 
+pub(in crate::api) use proxy::{add_forwarded_for, forwarded_headers, remove_answered_headers};
+pub(in crate::api) use upgrade::{opened, switching};
+
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::header::UPGRADE;
-use http::{HeaderMap, StatusCode, Uri};
+use http::header::{CONTENT_TYPE, UPGRADE};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use kinds::{Action, Connect};
 use object::quote::Quoted;
-use outbound::{ForwardBody, ForwardError, Forwarder, Guard, TlsError, Trust};
+use outbound::{CertificateFiles, ForwardBody, ForwardError, ForwardTo, Forwarder, Guard, TlsError, Trust};
 use registry::{Backend, ConnectOptions, Location, Target, Warnings};
 use streams::websocket;
 
@@ -64,18 +67,18 @@ impl Backends {
     /// The clients.
     pub fn new(kubelet: KubeletClient) -> Result<Self, TlsError> {
         let KubeletClient { certificate, authorities } = kubelet;
-        let forwarder = |trust| match certificate.clone() {
-            Some((chain, key)) => Forwarder::with_certificate(trust, chain, key),
-            None => Forwarder::new(trust),
+        let certificate = certificate.map(|(chain, key)| CertificateFiles::open(chain, key)).transpose()?;
+        let forwarder = |trust, certificate| {
+            Forwarder::new(ForwardTo { trust, certificate, server_name: None, http2: false })
         };
         let trust = match authorities {
             Some(pem) => Trust::from_pem(&pem)?,
             None => Trust::Anyone,
         };
         Ok(Self {
-            kubelet: forwarder(trust)?,
-            unverified_kubelet: forwarder(Trust::Anyone)?,
-            other: Forwarder::new(Trust::Anyone)?,
+            kubelet: forwarder(trust, certificate.clone())?,
+            unverified_kubelet: forwarder(Trust::Anyone, certificate)?,
+            other: forwarder(Trust::Anyone, None)?,
         })
     }
 
@@ -83,7 +86,7 @@ impl Backends {
         match backend {
             Backend::Kubelet | Backend::ProxiedKubelet => &self.kubelet,
             Backend::UnverifiedKubelet => &self.unverified_kubelet,
-            Backend::Node | Backend::Pod => &self.other,
+            Backend::Node | Backend::Pod | Backend::Paper => &self.other,
         }
     }
 
@@ -100,11 +103,11 @@ impl Backends {
 
 /// The place of a connection to a backend among all connections of the server.
 #[derive(Debug, Default)]
-struct Place(Option<Guard>);
+pub(in crate::api) struct Place(pub(in crate::api) Option<Guard>);
 
 impl Place {
     /// A place for a connection that is opened for the client of a request.
-    fn of(request: &Request) -> Result<Self, Status> {
+    pub(in crate::api) fn of(request: &Request) -> Result<Self, Status> {
         let Some(connections) = &request.peer.connections else { return Ok(Self(None)) };
         match connections.admit_backend(request.peer.address.ip()) {
             Some(place) => Ok(Self(Some(Box::new(place)))),
@@ -118,7 +121,7 @@ impl Place {
 }
 
 /// 502 for a backend that switches to another protocol than the requested one.
-fn switched_unasked(asked: &HeaderMap, answered: &HeaderMap) -> Status {
+pub(in crate::api) fn switched_unasked(asked: &HeaderMap, answered: &HeaderMap) -> Status {
     let protocol = |headers: &HeaderMap| match websocket::is_upgrade(headers) {
         true => headers.get(UPGRADE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
         false => None,
@@ -152,6 +155,9 @@ impl Api {
             *response.status_mut() = StatusCode::NO_CONTENT;
             return Ok(response);
         };
+        if location.backend == Backend::Paper {
+            return Ok(paper_log(target, &location));
+        }
         check_address(&location).await?;
         let place = Place::of(request)?;
         match target.subresource().map(|subresource| &subresource.action) {
@@ -161,6 +167,20 @@ impl Api {
             _ => Err(Status::unknown_resource().into()),
         }
     }
+}
+
+/// The log of a container that exists on paper.
+fn paper_log(target: &Target<'_>, location: &Location) -> Response {
+    let text = format!(
+        "Container {} of pod {}/{} runs on node {}, which exists on paper: nothing runs there, and there are no logs.\n",
+        location.path,
+        target.namespace(),
+        target.name(),
+        location.host
+    );
+    let mut response = Response::new(Body::Whole(text.into()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
 }
 
 /// The part of the path that is sent to the target of a proxy.
@@ -216,7 +236,7 @@ fn uri(location: &Location, query: &str) -> Result<Uri, Status> {
 }
 
 /// Percent-encodes a path as the reference does.
-fn escaped(path: &str) -> String {
+pub(in crate::api) fn escaped(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
@@ -242,12 +262,12 @@ fn failed(message: &str) -> Status {
 }
 
 /// No body.
-fn empty() -> ForwardBody {
+pub(in crate::api) fn empty() -> ForwardBody {
     http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
 /// The body of a request, for the backend.
-fn handed_on(body: RequestBody) -> ForwardBody {
+pub(in crate::api) fn handed_on(body: RequestBody) -> ForwardBody {
     body.map_err(Into::into).boxed_unsync()
 }
 

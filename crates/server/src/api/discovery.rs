@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aggregation::{Priorities, Table};
 use auth::Authenticated;
 use auth::service_account::Discovery;
 use bytes::Bytes;
@@ -11,15 +12,17 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH,
 use http::{HeaderValue, Method, StatusCode};
 use object::Text;
 use openapi::discovery::{self, Address, Aggregated, Document, Root, Tagged};
-use openapi::v2::{DocumentPart, Encoding};
+use openapi::v2::{DocumentPart, Encoding, Foreign};
 use openapi::v3::Entry;
 use registry::{Catalog, GroupVersion};
 
 use super::compress;
 use super::in_use::InUse;
-use super::openapi::{Made, V2, V3};
+use super::openapi::{Made, OpenApiV3, V2, V3};
 use super::{Api, represent, routes};
-use crate::negotiate::{self, Format};
+use crate::count::{self, Counted};
+use crate::families::DISCOVERIES;
+use crate::negotiate::{self, Format, Negotiator};
 use crate::request_info::RequestInfo;
 use crate::{Body, Error, Request, Response, Status};
 
@@ -27,7 +30,6 @@ const AGGREGATED_JSON: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=AP
 const AGGREGATED_YAML: &str = "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const AGGREGATED_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const AGGREGATED_CBOR: &str = "application/cbor;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const OPENID_CONFIGURATION: &str = "/.well-known/openid-configuration";
 const OPENID_KEYS: &str = "/openid/v1/jwks";
 /// The media type of keys.
@@ -35,9 +37,13 @@ const KEY_SET: &str = "application/jwk-set+json";
 /// The group that the aggregator of the reference serves itself.
 const AGGREGATOR: &str = "apiregistration.k8s.io";
 
-/// A value computed for a generation of the catalog, or of one of its group versions.
+/// What a value was computed from: the generation of the catalog, or of one of its group versions, and that
+/// of what is known of other servers; 0 if the value does not depend on it.
+type Generation = [u64; 2];
+
+/// A value computed for a generation.
 struct Memoized<T> {
-    generation: u64,
+    generation: Generation,
     value: Arc<T>,
 }
 
@@ -52,7 +58,7 @@ impl<K, T> Default for MemoizedBy<K, T> {
 
 impl<K: Eq + Hash, T> MemoizedBy<K, T> {
     /// The value of a key for a generation. Concurrent callers wait while one of them computes it.
-    fn get(&self, key: K, generation: u64, make: impl FnOnce() -> T) -> Arc<T> {
+    fn get(&self, key: K, generation: Generation, make: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match kept.get(&key).filter(|kept| kept.generation == generation) {
             Some(kept) => kept.value.clone(),
@@ -75,14 +81,20 @@ impl<K: Eq + Hash, T> MemoizedBy<K, T> {
 #[derive(Default)]
 pub(crate) struct Documents {
     served: MemoizedBy<(), openapi::ServedResources>,
+    /// The group versions in the lists of discovery, if other servers serve some.
+    listed: MemoizedBy<(), openapi::ServedResources>,
     aggregated: MemoizedBy<Root, Tagged>,
     /// The parts of aggregated discovery.
     parts: MemoizedBy<(Text, Text), Arc<str>>,
     /// The parts of OpenAPI v2: that of built-in kinds, and those of custom ones by the id of what is served.
     v2: MemoizedBy<(Encoding, Option<u32>), DocumentPart>,
+    /// The parts of OpenAPI v2 of other servers.
+    v2_foreign: MemoizedBy<Encoding, Vec<Arc<DocumentPart>>>,
     v2_made: MemoizedBy<(), Made>,
     /// The OpenAPI v3 documents that were asked for.
     v3: MemoizedBy<String, V3>,
+    /// Those that were made of OpenAPI v2, by path and hash.
+    v3_converted: MemoizedBy<(String, String), V3>,
     /// The paths of the OpenAPI v3 documents, in the order of the index.
     v3_paths: MemoizedBy<(), BTreeSet<String>>,
     /// The hashes of all OpenAPI v3 documents.
@@ -105,30 +117,73 @@ pub(super) enum DocumentForm {
 impl Documents {
     /// The served resources, in the form that the `openapi` crate uses.
     pub(super) fn served(&self, catalog: &Catalog) -> Arc<openapi::ServedResources> {
-        self.served.get((), catalog.generation(), || {
+        self.served.get((), [catalog.generation(), 0], || {
             openapi::ServedResources::new(catalog.served().map(|served| served.resource_type.clone()))
         })
     }
 
+    /// The group versions in the lists of discovery, with those of other servers.
+    fn listed(&self, catalog: &Catalog, table: &Table) -> Arc<openapi::ServedResources> {
+        let served = self.served(catalog);
+        if !table.has_remotes() {
+            return served;
+        }
+        self.listed.get((), [catalog.generation(), table.generation()], || {
+            let foreign = table.remotes().iter().filter(|remote| !remote.group().is_empty());
+            let foreign = foreign.map(|remote| (remote.group(), remote.version()));
+            served.listed_with(foreign, |group, version| {
+                let Priorities { group, version } = table.priorities(group, version);
+                [group, version]
+            })
+        })
+    }
+
     /// One of the documents of aggregated discovery.
-    pub(super) fn aggregated(&self, catalog: &Catalog, root: Root) -> Arc<Tagged> {
-        self.aggregated.get(root, catalog.generation(), || {
+    pub(super) fn aggregated(&self, catalog: &Catalog, table: &Table, root: Root) -> Arc<Tagged> {
+        self.aggregated.get(root, [catalog.generation(), table.generation()], || {
+            DISCOVERIES.with([]).inc();
             let served = self.served(catalog);
             let part = |group: &str, version: &str| {
-                let generation = catalog.group_version(group, version).map_or(0, |known| known.generation);
+                let own = catalog.group_version(group, version);
+                // What this server serves itself comes first.
+                if own.is_none()
+                    && let Some(remote) = table.find_version(group, version)
+                {
+                    return remote.discovery().clone();
+                }
+                let generation = [own.map_or(0, |known| known.generation), 0];
                 let key = (group.into(), version.into());
                 let make = || discovery::aggregated_version(&served, group, version).into();
                 (*self.parts.get(key, generation, make)).clone()
             };
             self.parts.retain(|(group, version)| catalog.group_version(group, version).is_some());
-            discovery::aggregated_of(&served, root, Aggregated::V2, part)
+            discovery::aggregated_of(&self.listed(catalog, table), root, Aggregated::V2, part)
         })
     }
 
     /// The OpenAPI v2 document in an encoding.
-    pub(super) fn v2(&self, catalog: &Catalog, encoding: Encoding) -> V2 {
+    pub(super) fn v2(&self, catalog: &Catalog, table: &Table, encoding: Encoding) -> V2 {
+        let mut parts = self.v2_parts(catalog, encoding);
+        let generation = [catalog.generation(), table.generation()];
+        if table.remotes().iter().any(|remote| remote.v2().is_some()) {
+            let foreign = self.v2_foreign.get(encoding, generation, || {
+                let own = match encoding {
+                    Encoding::Json => parts.clone(),
+                    Encoding::Protobuf => self.v2_parts(catalog, Encoding::Json),
+                };
+                let foreign: Vec<&Foreign> = table.documents_by_priority();
+                openapi::v2::foreign_parts(&own, &foreign, encoding).into_iter().map(Arc::new).collect()
+            });
+            parts.extend(foreign.iter().cloned());
+        }
+        let made = self.v2_made.get((), generation, || Made::now(&parts));
+        V2::new(parts, encoding, &made)
+    }
+
+    /// The parts of the OpenAPI v2 document about what this server serves.
+    fn v2_parts(&self, catalog: &Catalog, encoding: Encoding) -> Vec<Arc<DocumentPart>> {
         // The parts do not change: a kind that changes gets another id.
-        let unchanged = 0;
+        let unchanged = [0, 0];
         let mut writer = None;
         let mut of = |id, make: &dyn Fn(&mut openapi::v2::Writer) -> DocumentPart| {
             self.v2.get((encoding, id), unchanged, || {
@@ -142,8 +197,7 @@ impl Documents {
             parts.push(of(Some(served.id), &|writer| writer.custom(&served.resource_type)));
         }
         self.v2.retain(|(_, id)| id.is_none_or(|id| ids.contains(&id)));
-        let made = self.v2_made.get((), catalog.generation(), || Made::now(&parts));
-        V2::new(parts, encoding, &made)
+        parts
     }
 
     /// The OpenAPI v3 document at a path.
@@ -155,8 +209,13 @@ impl Documents {
         Some(self.v3.get(path.to_owned(), generation, || V3::new(&self.served(catalog), path)))
     }
 
+    /// The OpenAPI v3 document that was made of the OpenAPI v2 document of another server, with its hash.
+    pub(super) fn v3_converted(&self, path: &str, hash: &str, document: &[u8]) -> Arc<V3> {
+        self.v3_converted.get((path.to_owned(), hash.to_owned()), [0, 0], || V3::of(document))
+    }
+
     fn v3_paths(&self, catalog: &Catalog) -> Arc<BTreeSet<String>> {
-        self.v3_paths.get((), catalog.generation(), || {
+        self.v3_paths.get((), [catalog.generation(), 0], || {
             let paths = openapi::v3::paths(&self.served(catalog));
             self.v3.retain(|path| paths.contains(path));
             self.v3_hashes.retain(|path| paths.contains(path));
@@ -177,8 +236,8 @@ impl Documents {
     }
 
     /// The index of the OpenAPI v3 documents. Of a document that nobody asked for, only the hash is kept.
-    pub(super) fn v3_index(&self, catalog: &Catalog) -> Arc<Bytes> {
-        self.v3_index.get((), catalog.generation(), || {
+    pub(super) fn v3_index(&self, catalog: &Catalog, table: &Table) -> Arc<Bytes> {
+        self.v3_index.get((), [catalog.generation(), table.generation()], || {
             let served = self.served(catalog);
             let mut writer = openapi::v3::Writer::new(&served);
             let paths = self.v3_paths(catalog);
@@ -188,14 +247,19 @@ impl Documents {
                 });
                 Entry { path: path.clone(), hash: (*hash).clone() }
             });
-            openapi::v3::index(&entries.collect::<Vec<_>>()).into()
+            let entries: Vec<Entry> = entries.collect();
+            let documents = table.remotes().iter().filter_map(|remote| remote.v3());
+            let foreign: Vec<(String, String)> = documents.flat_map(|documents| documents.paths()).collect();
+            let converted: HashSet<&str> = foreign.iter().map(|(path, _)| path.as_str()).collect();
+            self.v3_converted.retain(|(path, _)| converted.contains(path.as_str()));
+            openapi::v3::index_with(&entries, &foreign).into()
         })
     }
 }
 
 /// The generation of an OpenAPI v3 document. One that is not of one group version does not change.
-fn generation_at(catalog: &Catalog, path: &str) -> u64 {
-    group_version_at(catalog, path).map_or(0, |known| known.generation)
+fn generation_at(catalog: &Catalog, path: &str) -> Generation {
+    [group_version_at(catalog, path).map_or(0, |known| known.generation), 0]
 }
 
 /// The group version of an OpenAPI v3 path such as `api/v1` or `apis/apps/v1`.
@@ -215,27 +279,48 @@ impl Api {
         caller: Authenticated,
         info: RequestInfo<'_>,
     ) -> Result<Response, Error> {
+        let user = caller.user().clone();
         self.permission(caller, &info, request.uri()).await?;
         let path = info.path;
-        let catalog = self.registry.catalog();
+        let (catalog, table) = (self.registry.catalog(), self.table());
         match path {
-            "/" | "/index.html" => Ok(root(&catalog, self.discovery().is_some())),
-            "/apis" => self.apis(&request, &catalog),
-            "/apis/" => self.document(&request, discovery::groups(&self.documents.served(&catalog))),
-            "/openapi/v2" => self.openapi_v2(&request, catalog).await,
-            "/openapi/v3" => self.openapi_v3_index(&request, catalog).await,
+            "/" | "/index.html" => {
+                Ok(root(&catalog, &table, self.discovery().is_some(), &self.config.further_paths))
+            }
+            "/apis" => self.apis(&request, &catalog, &table),
+            "/apis/" => self.document(&request, discovery::groups(&self.documents.listed(&catalog, &table))),
+            "/openapi/v2" => self.openapi_v2(&request, catalog, table).await,
+            "/openapi/v3" => {
+                let counted = Counted::path(&request, "openapi/v3", "");
+                let mut response = self.openapi_v3_index(&request, catalog, table).await?;
+                counted.answered(&mut response);
+                Ok(response)
+            }
             _ if path.starts_with("//") => Err(Error::UnknownPath),
             _ => match path.strip_prefix("/openapi/v3/") {
-                Some(document) => self.openapi_v3(&request, catalog, document).await,
+                Some(document) => {
+                    let counted = Counted::path(&request, "openapi/v3/", "");
+                    let format = request.context.error_format;
+                    let document = OpenApiV3 { path, document, user: &user };
+                    let outcome = Box::pin(self.openapi_v3(request, catalog, table, document)).await;
+                    let mut response = outcome.unwrap_or_else(|error| error.into_response(format));
+                    counted.answered(&mut response);
+                    Ok(response)
+                }
                 None => match (path.trim_end_matches('/'), self.discovery()) {
                     (OPENID_CONFIGURATION, Some(discovery)) => {
                         openid(&request, negotiate::JSON, &discovery.configuration)
                     }
                     (OPENID_KEYS, Some(discovery)) => openid(&request, KEY_SET, &discovery.keys),
-                    (path, _) => self.group_documents(&request, &catalog, path),
+                    (path, _) => self.group_documents(&request, &catalog, &table, path),
                 },
             },
         }
+    }
+
+    /// What is known of other servers.
+    fn table(&self) -> Arc<Table> {
+        self.aggregation.as_ref().map(|aggregation| aggregation.table()).unwrap_or_default()
     }
 
     /// The documents about the issuer of service account tokens.
@@ -245,8 +330,8 @@ impl Api {
 
     /// `/api`.
     fn api(&self, request: &Request, catalog: &Catalog) -> Result<Response, Error> {
-        self.check_route(request)?;
-        if let Some(response) = self.aggregated(request, catalog, Root::Api)? {
+        check_route(request, self.without_cbor())?;
+        if let Some(response) = self.aggregated_discovery(request, catalog, &Table::default(), Root::Api)? {
             return Ok(response);
         }
         let served = self.documents.served(catalog);
@@ -254,23 +339,26 @@ impl Api {
     }
 
     /// `/apis`, for any method.
-    fn apis(&self, request: &Request, catalog: &Catalog) -> Result<Response, Error> {
-        match self.aggregated(request, catalog, Root::Apis)? {
+    fn apis(&self, request: &Request, catalog: &Catalog, table: &Table) -> Result<Response, Error> {
+        match self.aggregated_discovery(request, catalog, table, Root::Apis)? {
             Some(response) => Ok(response),
-            None => self.document(request, discovery::groups(&self.documents.served(catalog))),
+            None => self.document(request, discovery::groups(&self.documents.listed(catalog, table))),
         }
     }
 
     /// Aggregated discovery, if the client accepts it.
-    fn aggregated(
+    fn aggregated_discovery(
         &self,
         request: &Request,
         catalog: &Catalog,
+        table: &Table,
         root: Root,
     ) -> Result<Option<Response>, Error> {
         let preferences = &request.context.preferences;
-        let Some(format) = self.negotiator().accept_aggregated(preferences) else { return Ok(None) };
-        let tagged = self.documents.aggregated(catalog, root);
+        let Some(format) = self.without_cbor().accept_aggregated(preferences) else { return Ok(None) };
+        let path = if matches!(root, Root::Api) { "api" } else { "apis" };
+        let counted = Counted::path(request, path, count::COMPONENT);
+        let tagged = self.documents.aggregated(catalog, table, root);
         let etag = format!("\"{}\"", tagged.etag);
         let mut response = if request.header(IF_NONE_MATCH) == etag {
             let mut response = Response::new(Body::Empty);
@@ -284,10 +372,10 @@ impl Api {
             };
             let body = self.documents.in_use.get(form, make)?;
             let media_type = match format {
-                Format::Json | Format::Pretty => AGGREGATED_JSON,
                 Format::Yaml => AGGREGATED_YAML,
                 Format::Protobuf => AGGREGATED_PROTOBUF,
-                Format::Cbor => AGGREGATED_CBOR,
+                // CBOR is not negotiated for this document.
+                Format::Json | Format::Pretty | Format::Cbor => AGGREGATED_JSON,
             };
             compress::shared(StatusCode::OK, media_type, body, self.coding(preferences))
         };
@@ -296,20 +384,18 @@ impl Api {
         }
         set(&mut response, VARY, "Accept");
         set(&mut response, CACHE_CONTROL, "public");
+        counted.answered(&mut response);
         Ok(Some(response))
     }
 
-    /// The checks of the reference for a path with a route for GET only.
-    fn check_route(&self, request: &Request) -> Result<(), Status> {
-        if request.method() != Method::GET {
-            return Err(Status::method_not_allowed());
-        }
-        let produces = negotiate::route::Produces::Objects;
-        negotiate::route::check(request.method(), request.headers(), produces, self.negotiator())
+    /// How discovery is negotiated: without CBOR. Only the resources of built-in group versions have it.
+    fn without_cbor(&self) -> Negotiator {
+        Negotiator { cbor: false, ..self.negotiator() }
     }
 
     fn addresses(&self, request: &Request) -> [Address; 1] {
-        let host = request.uri().authority().map(ToString::to_string);
+        let host = self.config.external_address.clone();
+        let host = host.or_else(|| request.uri().authority().map(ToString::to_string));
         let host = host.or_else(|| {
             let value = request.headers().get(http::header::HOST)?.to_str().ok()?;
             Some(value.to_owned())
@@ -318,15 +404,22 @@ impl Api {
     }
 
     /// `/api`, `/apis/<group>`, `/api/<version>`, `/apis/<group>/<version>`, and the paths below `/version`.
-    fn group_documents(&self, request: &Request, catalog: &Catalog, path: &str) -> Result<Response, Error> {
+    fn group_documents(
+        &self,
+        request: &Request,
+        catalog: &Catalog,
+        table: &Table,
+        path: &str,
+    ) -> Result<Response, Error> {
         let served = &self.documents.served(catalog);
         let mut parts = path.trim_start_matches('/').split('/');
         let found = match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some("apis"), Some(group), None, None) if !group.is_empty() => {
-                let Some(document) = discovery::group(served, group) else { return Err(Error::UnknownPath) };
+                let listed = self.documents.listed(catalog, table);
+                let Some(document) = discovery::group(&listed, group) else { return Err(Error::UnknownPath) };
                 // The aggregator answers for the other groups, without a route.
                 if group == AGGREGATOR {
-                    self.check_route(request)?;
+                    check_route(request, self.without_cbor())?;
                 }
                 return self.document(request, Some(document));
             }
@@ -344,18 +437,42 @@ impl Api {
         if document.is_none() {
             return Err(routes::unknown_in(group));
         }
-        self.check_route(request)?;
-        self.document(request, document)
+        let known = catalog.group_version(group, version);
+        // The resources of custom kinds are served without a route: with every method, and without CBOR.
+        if known.is_some_and(|known| known.resources.iter().all(|served| served.is_custom())) {
+            return self.document(request, document);
+        }
+        check_route(request, self.negotiator())?;
+        self.document_with(self.negotiator(), request, document)
     }
 
-    /// A discovery document in the negotiated format.
+    /// A discovery document in the negotiated format, which is not CBOR.
     fn document(&self, request: &Request, document: Option<Document>) -> Result<Response, Error> {
+        self.document_with(self.without_cbor(), request, document)
+    }
+
+    /// A discovery document in the format that is negotiated among those of `negotiator`.
+    fn document_with(
+        &self,
+        negotiator: Negotiator,
+        request: &Request,
+        document: Option<Document>,
+    ) -> Result<Response, Error> {
         let document = document.ok_or_else(|| Status::internal_error("a type of discovery is missing"))?;
         let preferences = &request.context.preferences;
-        let format = self.negotiator().accept_plain(preferences)?;
+        let format = negotiator.accept_plain(preferences)?;
         let body = represent::encode(document.ty, &document.value, format)?.into_bytes()?;
         Ok(compress::whole(StatusCode::OK, format.media_type(), body, self.coding(preferences)))
     }
+}
+
+/// The checks of the reference for a path with a route for GET only.
+fn check_route(request: &Request, negotiator: Negotiator) -> Result<(), Status> {
+    if request.method() != Method::GET {
+        return Err(Status::method_not_allowed());
+    }
+    let produces = negotiate::route::Produces::Objects;
+    negotiate::route::check(request.method(), request.headers(), produces, negotiator)
 }
 
 /// A document about the issuer of service account tokens.
@@ -374,13 +491,15 @@ fn openid(request: &Request, media_type: &'static str, document: &str) -> Result
 }
 
 /// The list of paths at `/`.
-fn root(catalog: &Catalog, has_openid: bool) -> Response {
+fn root(catalog: &Catalog, table: &Table, has_openid: bool, further: &[&str]) -> Response {
     let mut paths: Vec<String> = [
         "/api",
         "/apis",
         "/apis/",
         "/healthz",
         "/livez",
+        "/metrics",
+        "/metrics/slis",
         "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",
@@ -390,6 +509,7 @@ fn root(catalog: &Catalog, has_openid: bool) -> Response {
     .iter()
     .map(|path| (*path).to_owned())
     .collect();
+    paths.extend(further.iter().map(|path| (*path).to_owned()));
     if has_openid {
         paths.extend([OPENID_CONFIGURATION, OPENID_KEYS].map(str::to_owned));
     }
@@ -400,6 +520,10 @@ fn root(catalog: &Catalog, has_openid: bool) -> Response {
             paths.push(format!("/apis/{group}"));
             paths.push(format!("/apis/{group}/{version}"));
         }
+    }
+    for remote in table.remotes().iter().filter(|remote| !remote.group().is_empty()) {
+        paths.push(format!("/apis/{}", remote.group()));
+        paths.push(format!("/apis/{}/{}", remote.group(), remote.version()));
     }
     paths.sort();
     paths.dedup();

@@ -7,9 +7,10 @@ use std::time::Duration;
 use auth::{Authenticated, Authorized};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use kinds::{Action, Subresource, SubresourceBody, Verb as KindVerb};
 use object::time::MicroTime;
+use observe::{Observation, Part};
 use registry::{
     Answer, ApplyFormat, Catalog, Content, DeleteOptions, Forced, Gate, ListOptions, Patch, Target, Warnings,
     WriteKind, WriteOptions,
@@ -17,10 +18,16 @@ use registry::{
 use tokio::time::Instant;
 
 use super::compress::Coding;
+use super::deprecated::DeprecatedRequest;
 use super::represent::{Converted, Include, ObjectEncoder};
-use super::{Api, decode, list_body, routes, watch_body};
+use super::traced::{self, Traced};
+use super::{Api, audited, decode, list_body, routes, watch_body};
+use crate::cost::Meter;
+use crate::count::{self, Counted, KindOfWait};
+use crate::fairness::WatchSeats;
 use crate::large::{self, LARGE};
 use crate::layers;
+use crate::memory::Reserved;
 use crate::negotiate::{
     self, AllowedTransforms, BodyFormat, ClientPreferences, Negotiator, PatchType, TransformKind,
 };
@@ -33,17 +40,32 @@ use crate::{Body, Error, Query, Request, Response, Status, body, deadline};
 struct VerbRequest<'a> {
     target: Target<'a>,
     query: Query<'a>,
+    headers: &'a HeaderMap,
     preferences: &'a ClientPreferences,
     content_type: &'a str,
     user_agent: &'a str,
     body: Bytes,
     warnings: Warnings,
     payer: Payer,
+    meter: Meter,
+    /// The seats of a watch.
+    watch_seats: Option<WatchSeats>,
+    /// The memory that is reserved for an expensive request.
+    reserved: Option<Reserved>,
     /// The deadline of the request.
     deadline: Option<Instant>,
+    /// When the request arrived.
+    received: Instant,
+    /// The scope that the request is counted with.
+    scope: &'static str,
 }
 
 impl VerbRequest<'_> {
+    /// What is noted of the request.
+    fn observation(&self) -> &Observation {
+        self.target.observation()
+    }
+
     fn write_options(&self, write: WriteKind) -> Result<WriteOptions, Status> {
         let options = WriteOptions::read(&pairs(self.query), write, self.user_agent, self.warnings.clone())?;
         Ok(WriteOptions { deadline: self.deadline, ..options })
@@ -51,10 +73,13 @@ impl VerbRequest<'_> {
 
     /// The object in the body. Its warnings go to the client, also if it is refused.
     fn decoded(&self, format: BodyFormat, options: &WriteOptions) -> Result<decode::Body, Status> {
+        self.observation().step("About to convert to expected version");
         let body = decode::object(&self.body, format, expected(&self.target), options.field_validation);
         match body {
             Ok(mut body) => {
+                self.observation().step("Conversion done");
                 self.warnings.extend(std::mem::take(&mut body.warnings));
+                audited::object(&self.target, &expected(&self.target).ty, &body.value);
                 Ok(body)
             }
             Err(refused) => {
@@ -86,6 +111,9 @@ impl Api {
         // The request uses this one catalog for every lookup.
         let catalog = self.registry.catalog();
         let route = routes::find(&catalog, &info, request.method());
+        if let Ok(route) = &route {
+            request.context.meter.asks_for(route.served);
+        }
         let is_long_running = deadline::is_long_running(&info);
         let timeout = if is_long_running { None } else { Some(self.timeout(&request)?) };
         let received = request.context.received;
@@ -93,19 +121,38 @@ impl Api {
         let proof = deadline::enforce(deadline, pin!(self.permission(caller, &info, request.uri()))).await?;
         // After authorization: only an authorized user learns whether the route exists.
         let route = route?;
+        // The reference has no routes for custom kinds: only their verbs negotiate.
+        if !route.served.is_custom() {
+            negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
+        }
+        let is_watch = info.verb == Verb::Resource(KindVerb::Watch);
+        let wait = KindOfWait { is_watch, is_open: count::is_open_long(&info, &route) };
+        let counted =
+            route.refused.is_none().then(|| Counted::resource(&request, proof.user(), &info, &route, wait));
         let warnings = Warnings::default();
-        warnings.extend(route.served.deprecated.as_ref().map(ToString::to_string));
+        warnings.extend(route.served.deprecation(route.subresource).map(ToString::to_string));
+        let deprecated = DeprecatedRequest::of(route.served, route.subresource);
         let format = request.context.error_format;
         let routed =
             Routed { info: &info, catalog: &catalog, route: &route, warnings: warnings.clone(), deadline };
         let work = pin!(self.routed(&mut request, &proof, routed));
         let mut response = match deadline::enforce(deadline, work).await {
             // Without the warnings of the request.
-            Err(Error::TimedOut) => return Err(Error::TimedOut),
+            Err(Error::TimedOut) => {
+                counted.into_iter().for_each(Counted::timed_out);
+                deprecated.iter().for_each(|deprecated| deprecated.note(proof.observation()));
+                return Err(Error::TimedOut);
+            }
             outcome => outcome.unwrap_or_else(|error| error.into_response(format)),
         };
+        if let Some(deprecated) = deprecated {
+            deprecated.note_when_handled(&mut response, proof.observation().clone());
+        }
         if let Some(timeout) = timeout.filter(|timeout| *timeout < self.config.request_timeout) {
             response.extensions_mut().insert(SendBy::request(received, timeout));
+        }
+        if let Some(counted) = counted {
+            counted.answered(&mut response);
         }
         Ok(layers::warned(response, &warnings.take()))
     }
@@ -118,7 +165,10 @@ impl Api {
         uri: &http::Uri,
     ) -> Result<Authorized, Error> {
         let authorizer = &self.registry.config().authorizer;
-        authorizer.authorize(caller, info.attributes()).await.map_err(|denied| Error::denied(uri, denied))
+        let proof = authorizer.authorize(caller, info.attributes()).await;
+        let proof = proof.map_err(|denied| Error::denied(uri, denied))?;
+        count::authorized(proof.observation());
+        Ok(proof)
     }
 
     /// Answers a resource request whose route exists.
@@ -132,10 +182,6 @@ impl Api {
         if let Some(refused) = &route.refused {
             return Err(refused.clone().into());
         }
-        // The reference has no routes for custom kinds: only their verbs negotiate.
-        if !route.served.is_custom() {
-            negotiate::route::check(request.method(), request.headers(), route.produces, self.negotiator())?;
-        }
         if info.verb == Verb::Resource(KindVerb::Watch) && !route.served.verbs.contains(&KindVerb::Watch) {
             let served = route.served;
             return Err(Status::verb_not_supported(&served.group, &served.resource, "watch").into());
@@ -144,20 +190,43 @@ impl Api {
         if route.subresource.is_some_and(|subresource| matches!(subresource.action, Action::Connect(_))) {
             return Box::pin(self.connect(request, &target, info, warnings)).await;
         }
+        let verb = Traced::begin(request, info);
         let body = match *request.method() {
             Method::GET => Bytes::new(),
-            _ => body::read(&mut request.body, body::Limit::OBJECT).await?,
+            _ => {
+                let reading = body::read(&mut request.body, body::Limit::OBJECT);
+                let body = proof.observation().timed(Part::Decode, reading).await?;
+                let content_type = request.header(CONTENT_TYPE);
+                let negotiator = self.negotiator_for(&target);
+                // The reference refuses other patches and new objects before it reads them.
+                let is_read = match *request.method() {
+                    Method::PATCH => negotiator.patch_type(content_type).is_ok(),
+                    Method::POST => negotiator.body_format(content_type).is_ok(),
+                    _ => true,
+                };
+                if is_read {
+                    count::body_size(info, route, body.len());
+                }
+                proof.observation().step_with("limitedReadBody succeeded", "len", body.len());
+                body
+            }
         };
         let verb_request = VerbRequest {
             target,
             query: request.query(),
+            headers: request.headers(),
             preferences: &request.context.preferences,
             content_type: request.header(CONTENT_TYPE),
             user_agent: request.header(USER_AGENT),
             body,
             warnings,
             payer: Payer::of(request),
+            meter: request.context.meter.clone(),
+            watch_seats: request.head.extensions.get().cloned(),
+            reserved: request.head.extensions.get().cloned(),
             deadline,
+            received: request.context.received,
+            scope: count::clean_scope(info),
         };
         let is_write = matches!(
             info.verb,
@@ -165,9 +234,10 @@ impl Api {
         );
         if is_write && self.is_large(&verb_request).await {
             // Boxed: `run` would keep the future of the verb twice in the future of every request.
-            return self.large.run(Box::pin(self.verb(verb_request, info))).await;
+            let response = self.large.run(Box::pin(self.verb(verb_request, info))).await?;
+            return Ok(verb.until_sent(response));
         }
-        self.verb(verb_request, info).await
+        Ok(verb.until_sent(self.verb(verb_request, info).await?))
     }
 
     /// Whether the body of a write, or the object that it changes, is large.
@@ -205,7 +275,14 @@ impl Api {
             return Err(Status::bad_request(why).into());
         }
         let version = first(request.query, "resourceVersion");
-        let content = encoder.ready(self.registry.get(&request.target, &version).await?).await?;
+        let observation = request.observation();
+        observation.step("About to Get from storage");
+        let content = {
+            let _span = traced::read(&request.target, "cacher.Get", &version);
+            encoder.ready(self.registry.get(&request.target, &version).await?).await?
+        };
+        request.meter.read(1);
+        observation.step("About to write a response");
         let bytes = self.bytes_to_encode(&request, &encoder, &content);
         let _permit = match bytes > LARGE {
             true => Some(encoder.payer.permit(&self.large, bytes).await?),
@@ -226,6 +303,7 @@ impl Api {
         if !options.watch && request.target.served().stored.is_none() {
             let objects = self.registry.component_statuses(&request.target, &options).await?;
             if !objects.is_empty() {
+                request.meter.read(objects.len() as u64);
                 let coding = self.coding(request.preferences);
                 let form = encoder.list_of(objects)?;
                 let media_type = encoder.accept.format.media_type();
@@ -233,8 +311,18 @@ impl Api {
             }
         }
         if !options.watch {
-            let list = self.registry.list(&request.target, &options).await?;
-            return list_body::respond(encoder, list, self.coding(request.preferences)).await;
+            let observation = request.observation();
+            observation.step("About to List from storage");
+            let list = {
+                let _span =
+                    traced::read(&request.target, "cacher.GetList", &first(request.query, "resourceVersion"));
+                self.registry.list(&request.target, &options).await?
+            };
+            observation.step("Listing from storage done");
+            let writing = traced::serialize(&request.target, encoder.accept.format.media_type());
+            let list = audited::list(observation, &encoder, list).await?;
+            let response = list_body::respond(encoder, list, self.coding(request.preferences)).await?;
+            return Ok(traced::until_written(writing, response));
         }
         let timeout =
             options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or_else(|| self.watch_timeout());
@@ -245,8 +333,11 @@ impl Api {
             timeout,
             bookmarks: options.bookmarks,
             lifecycle: self.lifecycle.clone(),
+            seats: request.watch_seats.clone(),
+            reserved: request.reserved.clone(),
+            asked: (request.received, request.scope),
         };
-        Ok(watch_body::respond(encoder, media_type, watch, end_conditions))
+        Ok(watch_body::respond(encoder, media_type, watch, end_conditions, request.headers))
     }
 
     /// The duration of a watch without `timeoutSeconds`: random between once and twice the configured one, so
@@ -270,10 +361,12 @@ impl Api {
         let format = self.negotiator().body_format(request.content_type)?;
         let options = request.write_options(WriteKind::Create)?;
         let body = request.decoded(format, &options)?;
+        request.observation().step("About to store object in database");
         let answer = self
             .registry
             .create(&request.target, body.value, &WriteOptions { empty: body.empty, ..options })
             .await?;
+        request.observation().step_with("Write to database call succeeded", "len", request.body.len());
         self.answer(&request, &encoder, answer).await
     }
 
@@ -283,10 +376,12 @@ impl Api {
         let options = request.write_options(WriteKind::Update)?;
         let format = self.negotiator().body_format(request.content_type)?;
         let body = request.decoded(format, &options)?;
+        request.observation().step("About to store object in database");
         let answer = self
             .registry
             .update(&request.target, body.value, &WriteOptions { empty: body.empty, ..options })
             .await?;
+        request.observation().step_with("Write to database call succeeded", "len", request.body.len());
         self.answer(&request, &encoder, answer).await
     }
 
@@ -300,6 +395,7 @@ impl Api {
         };
         let empty = decode::lists_emptied_by(format, &request.body);
         let options = WriteOptions { empty, ..request.write_options(write)? };
+        audited::patch(request.target.observation(), &request.body);
         let registry = &self.registry;
         let patch = async |format| registry.patch(&request.target, format, &request.body, &options).await;
         let apply = async |format| registry.apply(&request.target, format, &request.body, &options).await;
@@ -310,13 +406,19 @@ impl Api {
             PatchType::Apply => apply(ApplyFormat::Yaml).await?,
             PatchType::ApplyCbor => apply(ApplyFormat::Cbor).await?,
         };
+        request.observation().step("Object stored in database");
         self.answer(&request, &encoder, answer).await
     }
 
     async fn delete(&self, request: VerbRequest<'_>) -> Result<Response, Error> {
         let encoder = self.encoder(&request, AllowedTransforms::All)?;
         let options = self.delete_options(&request)?;
+        request.observation().step("About to delete object from database");
+        if options.ignore_read_errors == Some(true) {
+            request.target.observation().annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", "");
+        }
         let answer = self.registry.delete(&request.target, &options).await?;
+        request.observation().step("Object deleted from database");
         self.answer(&request, &encoder, answer).await
     }
 
@@ -325,7 +427,11 @@ impl Api {
         let list = self.list_options(&request, Forced::No)?;
         let options = self.delete_options(&request)?;
         let deleted = self.registry.delete_collection(&request.target, &list, &options).await?;
-        list_body::respond(encoder, deleted, self.coding(request.preferences)).await
+        request.observation().step("About to write a response");
+        let writing = traced::serialize(&request.target, encoder.accept.format.media_type());
+        let deleted = audited::list(request.target.observation(), &encoder, deleted).await?;
+        let response = list_body::respond(encoder, deleted, self.coding(request.preferences)).await?;
+        Ok(traced::until_written(writing, response))
     }
 
     fn list_options(&self, request: &VerbRequest<'_>, forced: Forced) -> Result<ListOptions, Status> {
@@ -341,6 +447,7 @@ impl Api {
         } else {
             let format = self.negotiator().body_format(request.content_type)?;
             let body = decode::delete_options(&request.body, format)?;
+            audited::delete_options(request.target.observation(), &body);
             body.as_map().map(DeleteOptions::from_body).unwrap_or_default()
         };
         let ignore_read_errors = options.ignore_read_errors.filter(|_| self.registry.config().unsafe_delete);
@@ -367,6 +474,7 @@ impl Api {
             converted: waits.then(Converted::default),
             large: self.large.clone(),
             payer: request.payer.clone(),
+            meter: request.meter.clone(),
         })
     }
 
@@ -387,6 +495,7 @@ impl Api {
         answer: Answer,
     ) -> Result<Response, Error> {
         let content = encoder.ready(answer.content).await?;
+        request.observation().step("About to write a response");
         let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::OK);
         self.encoded(request, encoder, code, &content)
     }
@@ -399,15 +508,21 @@ impl Api {
         code: StatusCode,
         content: &Content,
     ) -> Result<Response, Error> {
+        let writing = traced::serialize(&request.target, encoder.accept.format.media_type());
+        audited::response(request.target.observation(), encoder, content);
         let pins = Pins::newest(&encoder.cache);
+        let begin = std::time::Instant::now();
         let mut response = large::beside(self.bytes_to_encode(request, encoder, content), || {
             let (media_type, coding) = (encoder.accept.format.media_type(), self.coding(request.preferences));
             Ok::<_, Status>(encoder.form(content)?.into_response(code, media_type, coding, encoder))
         })?;
+        if let Some(times) = request.target.observation().times() {
+            times.add(Part::Encode, begin.elapsed());
+        }
         if let Body::Shared(_) = response.body() {
             response.extensions_mut().insert(pins);
         }
-        Ok(response)
+        Ok(traced::until_written(writing, response))
     }
 
     /// The number of bytes of a stored object that have to be encoded or compressed for a response.

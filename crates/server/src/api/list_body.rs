@@ -137,6 +137,8 @@ struct Producer {
     rest: Option<Bytes>,
     /// The number of bytes of the last chunk that are neither in the cache nor in the buffer.
     encoded: usize,
+    /// How many objects were written in this step.
+    written: u64,
 }
 
 /// The metadata of a list.
@@ -210,6 +212,7 @@ impl Producer {
             converted: 0,
             rest: None,
             encoded: 0,
+            written: 0,
         })
     }
 
@@ -266,7 +269,13 @@ impl Producer {
 
     /// Encodes at most as many bytes of objects as `allowance` says, which is reduced by them.
     fn step_within(&mut self, allowance: &mut usize) -> Result<Step, Status> {
-        let Self { encoder, item, list, ahead, rest: large_rest, encoded, .. } = self;
+        let step = self.work_within(allowance);
+        self.encoder.meter.read(std::mem::take(&mut self.written));
+        step
+    }
+
+    fn work_within(&mut self, allowance: &mut usize) -> Result<Step, Status> {
+        let Self { encoder, item, list, ahead, rest: large_rest, encoded, written, .. } = self;
         match &mut self.state {
             State::Checking { rest, checked, damaged } => {
                 for _ in 0..MEASURED_PER_STEP {
@@ -390,6 +399,7 @@ impl Producer {
                     if std::mem::replace(any, true) {
                         buffer.extend_from_slice(frame.separator);
                     }
+                    *written += 1;
                     match item.write(encoder, &entry, source, buffer)? {
                         Rest::Nothing => {}
                         Rest::Long(form) => *long = Some(form),

@@ -8,6 +8,8 @@ use std::io::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
+use aggregation::Table;
+use auth::User;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::{GzDecoder, GzEncoder};
@@ -116,9 +118,22 @@ impl Made {
 impl V3 {
     /// The document at a path; empty if there is none.
     pub(super) fn new(served: &openapi::ServedResources, path: &str) -> Self {
-        let document = openapi::v3::document(served, path).unwrap_or_default();
-        Self { document: GzipDocument::new(&document), made: Time::now() }
+        Self::of(&openapi::v3::document(served, path).unwrap_or_default())
     }
+
+    /// A document.
+    pub(super) fn of(document: &[u8]) -> Self {
+        Self { document: GzipDocument::new(document), made: Time::now() }
+    }
+}
+
+/// Which OpenAPI v3 document is asked for, and by whom.
+pub(super) struct OpenApiV3<'a> {
+    /// The path of the request.
+    pub(super) path: &'a str,
+    /// The path of the document.
+    pub(super) document: &'a str,
+    pub(super) user: &'a User,
 }
 
 impl Api {
@@ -127,9 +142,10 @@ impl Api {
         &self,
         request: &Request,
         catalog: Arc<Catalog>,
+        table: Arc<Table>,
     ) -> Result<Response, Error> {
         let documents = self.documents.clone();
-        let index = discovery::blocking(move || documents.v3_index(&catalog)).await?;
+        let index = discovery::blocking(move || documents.v3_index(&catalog, &table)).await?;
         let mut response = part(request, (*index).clone());
         set(&mut response, CONTENT_TYPE, "text/plain; charset=utf-8");
         set_text(&mut response, LAST_MODIFIED, &date::format(Time::now(), "GMT"));
@@ -139,14 +155,39 @@ impl Api {
     /// Answers `/openapi/v3/<path>`.
     pub(super) async fn openapi_v3(
         &self,
-        request: &Request,
+        request: Request,
         catalog: Arc<Catalog>,
-        path: &str,
+        table: Arc<Table>,
+        asked: OpenApiV3<'_>,
     ) -> Result<Response, Error> {
-        let (documents, at) = (self.documents.clone(), path.to_owned());
-        let Some(v3) = discovery::blocking(move || documents.v3(&catalog, &at)).await? else {
-            return Err(Error::UnknownDocument);
-        };
+        let (documents, at) = (self.documents.clone(), asked.document.to_owned());
+        if let Some(v3) = discovery::blocking(move || documents.v3(&catalog, &at)).await? {
+            return self.openapi_v3_document(&request, asked.document, v3).await;
+        }
+        for remote in table.remotes() {
+            match remote.v3().map(|known| &**known) {
+                Some(aggregation::V3::Served(paths))
+                    if paths.iter().any(|(path, _)| path == asked.document) =>
+                {
+                    return self.aggregated_document(request, asked.user, asked.path, remote).await;
+                }
+                Some(aggregation::V3::Converted { path, hash, document, .. }) if path == asked.document => {
+                    let v3 = self.documents.v3_converted(path, hash, document);
+                    return self.openapi_v3_document(&request, path, v3).await;
+                }
+                _ => {}
+            }
+        }
+        Err(Error::UnknownDocument)
+    }
+
+    /// Answers with an OpenAPI v3 document.
+    async fn openapi_v3_document(
+        &self,
+        request: &Request,
+        path: &str,
+        v3: Arc<V3>,
+    ) -> Result<Response, Error> {
         let kept = &v3.document;
         let accept = request.header(ACCEPT);
         let ranges = negotiate::ranges(if accept.is_empty() { "*/*" } else { accept });
@@ -195,6 +236,7 @@ impl Api {
         &self,
         request: &Request,
         catalog: Arc<Catalog>,
+        table: Arc<Table>,
     ) -> Result<Response, Error> {
         let accept = request.header(ACCEPT);
         let encodings = [
@@ -211,7 +253,7 @@ impl Api {
         let wants_gzip = takes_gzip(request) && request.header(RANGE).is_empty();
         let known = request.header(IF_NONE_MATCH).to_owned();
         let (made, body) = discovery::blocking(move || {
-            let v2 = documents.v2(&catalog, encoding);
+            let v2 = documents.v2(&catalog, &table, encoding);
             let body = match contains_etag(&known, &quoted(&v2.made.etag)) {
                 true => Bytes::new(),
                 false if wants_gzip => v2.gzip(&documents.in_use),

@@ -31,6 +31,7 @@ use schema::{Limits, Ref, Shape, Status, Type, builtin, cbor, json, protobuf, ya
 
 use super::decode::go_name;
 use crate::Query;
+use crate::cost::Meter;
 use crate::large::{LARGE, LargeWork};
 use crate::negotiate::{Accept, Format, MetaVersion, Transform, TransformKind};
 use crate::unsent::Payer;
@@ -87,6 +88,8 @@ pub(crate) struct ObjectEncoder {
     pub(crate) large: LargeWork,
     /// The payer of the response's memory.
     pub(crate) payer: Payer,
+    /// What the request costs.
+    pub(crate) meter: Meter,
 }
 
 impl ObjectEncoder {

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use auth::{Authenticators, Credentials, StaticToken, Tokens, User};
 use bytes::Bytes;
 use cache::{Cache, Change, Entry, Freshness, Query};
-use http::HeaderMap;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, AUTHORIZATION};
+use http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
 use registry::{Config, List, Registry};
 
 use super::represent::{Include, ObjectEncoder};
+use crate::cost::Meter;
 use crate::large::LargeWork;
 use crate::negotiate::{AllowedTransforms, ClientPreferences, Negotiator};
 use crate::unsent::Payer;
@@ -71,6 +73,7 @@ impl Fixture {
             converted: None,
             large: LargeWork::default(),
             payer: Payer::alone(&Limits::default()),
+            meter: Meter::default(),
         }
     }
 
@@ -88,4 +91,14 @@ pub(crate) async fn body(response: Response) -> Bytes {
 
 pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
+}
+
+/// The user of the requests of tests.
+pub(crate) async fn caller() -> auth::Authenticated {
+    let user = User { name: "admin".into(), ..User::default() };
+    let tokens = Tokens::new(vec![StaticToken::new("t", user)]).method(Vec::new());
+    let authenticators = Authenticators { tokens: vec![Box::new(tokens)], ..Authenticators::default() };
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer t"))]);
+    let credentials = Credentials { headers: &headers, path: "/", certified: None };
+    authenticators.authenticate(&credentials).await.unwrap()
 }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{Authenticators, Credentials, StaticToken, Tokens, User};
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 
-use super::testing::{Fixture, body};
+use super::testing::{Fixture, body, caller};
 use super::{Api, ApiConfig, Backends, KubeletClient};
 use crate::negotiate::ErrorFormat;
 use crate::{Handler as _, Lifecycle, Peer, Request};
 
 mod bindings;
 mod components;
+mod costs;
 mod custom_defaults;
 mod custom_kinds;
 mod custom_lists;
@@ -46,6 +46,11 @@ impl Server {
 
     /// With a change to the configuration of the registry.
     async fn start_with(change: impl FnOnce(&mut registry::Config)) -> Self {
+        Box::pin(Self::start_at(None, change)).await
+    }
+
+    /// With an address that clients are told.
+    async fn start_at(external_address: Option<&str>, change: impl FnOnce(&mut registry::Config)) -> Self {
         let fixture = Fixture::with(change).await;
         let config = ApiConfig {
             request_timeout: Duration::from_secs(10),
@@ -53,6 +58,8 @@ impl Server {
             cbor: false,
             compression: true,
             stream_bytes_per_second: None,
+            external_address: external_address.map(str::to_owned),
+            further_paths: Vec::new(),
         };
         let api = Api::new(
             Arc::new(fixture.registry),
@@ -123,13 +130,4 @@ impl Answer {
         let text = self.text();
         assert!(self.code == code && text.contains(words), "{}: {text}", self.code);
     }
-}
-
-async fn caller() -> auth::Authenticated {
-    let user = User { name: "admin".into(), ..User::default() };
-    let tokens = Tokens::new(vec![StaticToken::new("t", user)]).method(Vec::new());
-    let authenticators = Authenticators { tokens: vec![Box::new(tokens)], ..Authenticators::default() };
-    let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer t"))]);
-    let credentials = Credentials { headers: &headers, path: "/", certified: None };
-    authenticators.authenticate(&credentials).await.unwrap()
 }

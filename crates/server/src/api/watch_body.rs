@@ -9,9 +9,12 @@
 //!    timeout.
 //! 4. Up to [`LARGE`] bytes of a batch are encoded on the event loop; if more are not in the cache, they are
 //!    encoded beside it.
-//! 5. An error after the start of the response is sent as the last event.
+//! 5. A chunk that is not shared [counts](crate::unsent) for the user until it is sent.
+//! 6. An error after the start of the response is sent as the last event.
+//! 7. Over a WebSocket ([`socket`]) each event is a chunk, and a message.
 
 mod event;
+mod socket;
 
 use std::future::Future;
 use std::iter::Peekable;
@@ -23,23 +26,46 @@ use std::time::Duration;
 use bytes::Bytes;
 use cache::Encoding;
 use cache::watch::{Batch, Delivery, Item, Watcher};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 use registry::Watch;
 use schema::Status;
+use streams::websocket;
 use tokio::time::Instant;
 
 use super::compress;
 use super::represent::ObjectEncoder;
 use crate::body::StreamError;
+use crate::fairness::WatchSeats;
 use crate::large::LARGE;
+use crate::memory::Reserved;
 use crate::poll_when_woken::PollWhenWoken;
 use crate::sending::SendBy;
+use crate::unsent::Payer;
 use crate::{Body, Lifecycle, Response};
 use event::Events;
+use socket::Framing;
 
 /// The approximate size of a chunk.
 const CHUNK: usize = 64 * 1024;
+
+/// When a chunk has enough events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChunkSize {
+    /// At [`CHUNK`] bytes.
+    Usual,
+    /// After each event.
+    Event,
+}
+
+impl ChunkSize {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Usual => CHUNK,
+            Self::Event => 1,
+        }
+    }
+}
 
 /// The time after its timeout at which a watch ends whose client does not read: its body is not polled.
 const GRACE: Duration = Duration::from_secs(1);
@@ -53,38 +79,66 @@ pub(crate) struct EndConditions {
     pub(crate) bookmarks: bool,
     /// The watch ends when the server drains.
     pub(crate) lifecycle: Lifecycle,
+    /// The seats of the request, which are free when the watch has begun.
+    pub(crate) seats: Option<WatchSeats>,
+    /// The memory that was reserved for its start.
+    pub(crate) reserved: Option<Reserved>,
+    /// When the request arrived, and the scope that it is counted with.
+    pub(crate) asked: (Instant, &'static str),
 }
 
 /// The response to a watch. Format and media type must come from
-/// [`Accept::stream`](crate::negotiate::Accept::stream).
+/// [`Accept::stream`](crate::negotiate::Accept::stream). `headers` are those of the request, which may ask
+/// for a WebSocket.
 pub(crate) fn respond(
     encoder: ObjectEncoder,
     media_type: &'static str,
     watch: Watch,
     end_conditions: EndConditions,
+    headers: &HeaderMap,
 ) -> Response {
+    let seats = end_conditions.seats.clone();
     let send_by = SendBy(Instant::now() + end_conditions.timeout + GRACE);
-    let slot = Arc::new(ChunkSlot::default());
-    let events = Events::new(encoder);
+    let slot = Arc::new(ChunkSlot { next: Mutex::default(), payer: encoder.payer.clone() });
+    let framing = websocket::is_request(headers).then(|| Framing::of(encoder.accept.format));
+    let size = if framing.is_some() { ChunkSize::Event } else { ChunkSize::Usual };
+    let events = Events::new(encoder, end_conditions.asked, size);
     let run: WatchFuture = match watch {
         Watch::Running(watcher) => Box::pin(run(watcher, events, end_conditions, Arc::clone(&slot))),
         Watch::Ended(status) => Box::pin(end(status, events, Arc::clone(&slot))),
     };
     let body = WatchBody { run: Some(run), slot };
-    let mut response = compress::response(StatusCode::OK, media_type, Body::Stream(Box::pin(body)), false);
-    response.extensions_mut().insert(send_by);
+    let mut response = match framing {
+        Some(framing) => socket::respond(headers, body, framing, send_by.0),
+        None => {
+            let body = Body::Stream(Box::pin(body));
+            let mut response = compress::response(StatusCode::OK, media_type, body, false);
+            response.extensions_mut().insert(send_by);
+            response
+        }
+    };
+    if let Some(seats) = seats {
+        response.extensions_mut().insert(seats);
+    }
     response
 }
 
 type WatchFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The next chunk of a watch: written by the watch's future, taken by the body that polls it.
-#[derive(Default)]
-struct ChunkSlot(Mutex<Option<Bytes>>);
+struct ChunkSlot {
+    next: Mutex<Option<Bytes>>,
+    payer: Payer,
+}
 
 impl ChunkSlot {
     fn take(&self) -> Option<Bytes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Sends bytes that are in memory for this watch alone.
+    async fn send_own(&self, bytes: Bytes) {
+        self.send(self.payer.charge_bytes(bytes)).await;
     }
 
     /// Puts bytes into the slot, and waits until the body has taken them.
@@ -92,10 +146,10 @@ impl ChunkSlot {
         if bytes.is_empty() {
             return;
         }
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
         std::future::poll_fn(|_| {
             // `poll_frame` empties the slot after each poll, so this future needs no waker.
-            let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+            let taken = self.next.lock().unwrap_or_else(PoisonError::into_inner).is_none();
             if taken { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -115,7 +169,7 @@ enum Next {
 const BEFORE_END: Duration = Duration::from_secs(2);
 
 async fn run(mut watcher: Watcher, mut events: Events, end_conditions: EndConditions, slot: Arc<ChunkSlot>) {
-    let EndConditions { timeout, bookmarks, lifecycle } = end_conditions;
+    let EndConditions { timeout, bookmarks, lifecycle, mut seats, mut reserved, .. } = end_conditions;
     let _running = lifecycle.watches.begin();
     let early = timeout.checked_sub(BEFORE_END).filter(|early| bookmarks && !early.is_zero());
     let mut timeout_near = PollWhenWoken::new(tokio::time::sleep(early.unwrap_or_default()));
@@ -131,6 +185,11 @@ async fn run(mut watcher: Watcher, mut events: Events, end_conditions: EndCondit
     let mut is_retired = false;
     let encoding = events.encoding();
     loop {
+        // The objects of the start were sent: from now on the watch costs only what it gets.
+        if watcher.revision().is_some() {
+            seats.take().iter().for_each(WatchSeats::free);
+            reserved.take().iter().for_each(Reserved::free);
+        }
         let next = tokio::select! {
             biased;
             next = &mut end, if !is_retired => next,
@@ -148,16 +207,20 @@ async fn run(mut watcher: Watcher, mut events: Events, end_conditions: EndCondit
             }
             Next::Delivered(Ok(Delivery::Chunk(chunk))) => {
                 events.sent_up_to(chunk.last);
+                events.count(chunk.events, chunk.bytes.len());
                 slot.send(chunk.bytes).await;
             }
             Next::Delivered(Ok(Delivery::Batch(batch))) => {
                 let shared = encoding.filter(|_| watcher.can_keep());
                 let error = match send(batch, &mut events, &slot, shared.is_some()).await {
                     Ok(Sent::Whole(bytes)) => {
-                        if let Some(encoding) = shared {
-                            watcher.keep(encoding, &bytes);
+                        match shared {
+                            Some(encoding) => {
+                                watcher.keep(encoding, &bytes);
+                                slot.send(bytes).await;
+                            }
+                            None => slot.send_own(bytes).await,
                         }
-                        slot.send(bytes).await;
                         continue;
                     }
                     Ok(Sent::InParts) => continue,
@@ -202,6 +265,7 @@ async fn send(
     slot: &ChunkSlot,
     is_shared: bool,
 ) -> Result<Sent, Option<Status>> {
+    let is_whole = is_shared || events.chunk_size() == ChunkSize::Event;
     if events.served().read_waits() {
         let entries = batch.iter().filter_map(|item| match item {
             Item::Event(event) => Some(event.entry.clone()),
@@ -216,7 +280,7 @@ async fn send(
     let mut items = batch.iter().peekable();
     let mut in_parts = false;
     loop {
-        let mut filled = fill(&mut items, events, &mut buffer, &mut allowance, is_shared)?;
+        let mut filled = fill(&mut items, events, &mut buffer, &mut allowance, is_whole)?;
         while let Filled::Large(bytes) = filled {
             let permit = events.large().permit(bytes).await;
             filled = permit
@@ -224,16 +288,16 @@ async fn send(
         }
         match filled {
             Filled::Stored(object) => {
-                slot.send(std::mem::take(&mut buffer).into()).await;
+                slot.send_own(std::mem::take(&mut buffer).into()).await;
                 slot.send(object).await;
                 slot.send(Bytes::from_static(event::AFTER_STORED)).await;
             }
             Filled::End if !in_parts => return Ok(Sent::Whole(buffer.into())),
             Filled::End => {
-                slot.send(buffer.into()).await;
+                slot.send_own(buffer.into()).await;
                 return Ok(Sent::InParts);
             }
-            Filled::Chunk | Filled::Large(_) => slot.send(std::mem::take(&mut buffer).into()).await,
+            Filled::Chunk | Filled::Large(_) => slot.send_own(std::mem::take(&mut buffer).into()).await,
         }
         in_parts = true;
     }
@@ -252,21 +316,21 @@ enum Filled {
 }
 
 /// Encodes events up to the end of a chunk, and at most as many bytes of objects as `allowance` says, which
-/// is reduced by them.
+/// is reduced by them. With `is_whole` large objects are in the chunk.
 fn fill<'b>(
     items: &mut Peekable<impl Iterator<Item = Item<'b>>>,
     events: &mut Events,
     buffer: &mut Vec<u8>,
     allowance: &mut usize,
-    is_shared: bool,
+    is_whole: bool,
 ) -> Result<Filled, Option<Status>> {
     while let Some(item) = items.peek() {
-        if buffer.len() >= CHUNK {
+        if buffer.len() >= events.chunk_size().bytes() {
             return Ok(Filled::Chunk);
         }
         match item {
             Item::Event(event) => {
-                if !is_shared && event.entry.bytes().len() > CHUNK && events.sends_stored(event) {
+                if !is_whole && event.entry.bytes().len() > CHUNK && events.sends_stored(event) {
                     let object = event.entry.bytes().clone();
                     events.begin_stored(event, buffer);
                     items.next();

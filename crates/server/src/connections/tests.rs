@@ -29,7 +29,10 @@ async fn place_is_free_when_its_connection_ends() {
     let _busy = place.link.begin();
     authenticated(&place);
     assert!(connections.admit(address(2)).is_none(), "it is in use");
+    assert_eq!(CONNECTIONS.with(["client"]).value(), 1.0);
+    assert_eq!(CONNECTIONS_REFUSED.with(["client"]).value(), 1);
     drop(place);
+    assert_eq!(CONNECTIONS.with(["client"]).value(), 0.0);
     assert!(connections.admit(address(2)).is_some());
     assert!(connections.table().of_network.is_empty() && connections.table().open.is_empty());
 }
@@ -153,10 +156,14 @@ async fn backends_leave_places_for_connections() {
     assert!(further.len() >= 2, "connections of the same network get in: {}", further.len());
     // Half of all are of backends at most, whichever network they are for.
     let others: Vec<_> = (2..20).map_while(|last| connections.admit_backend(address(last))).collect();
-    assert!(backends.len() + others.len() <= 8);
+    let of_backends = backends.len() + others.len();
+    assert!(of_backends <= 8);
+    assert_eq!(CONNECTIONS.with(["backend"]).value(), of_backends as f64);
+    assert!(CONNECTIONS_REFUSED.with(["backend"]).value() >= 2);
     drop((backends, others, busy, clients, further));
     let table = connections.table();
     assert!(table.of_network.is_empty() && table.taken() == 0);
+    assert_eq!(["client", "backend"].map(|kind| CONNECTIONS.with([kind]).value()), [0.0, 0.0]);
 }
 
 #[tokio::test]
@@ -166,4 +173,5 @@ async fn backend_takes_the_place_of_an_idle_connection() {
     idle.iter().for_each(authenticated);
     let _backend = connections.admit_backend(address(1)).expect("a place");
     assert_eq!(idle.iter().filter(|place| !is_open(place)).count(), 1);
+    assert_eq!(CONNECTIONS_CLOSED.with(["replaced"]).value(), 1);
 }

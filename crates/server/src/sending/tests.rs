@@ -1,7 +1,14 @@
 use super::*;
 
 fn sending(deadline: Instant, stream: Option<Stream>) -> Sending {
-    Sending { waiting: Stamp::unset(Instant::now()), deadline, pins: None, may_pause: false, stream }
+    Sending {
+        waiting: Stamp::unset(Instant::now()),
+        deadline,
+        pins: None,
+        may_pause: false,
+        stream,
+        is_aborted: AtomicBool::new(false),
+    }
 }
 
 #[tokio::test(start_paused = true)]

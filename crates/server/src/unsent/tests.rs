@@ -34,8 +34,10 @@ async fn caller_past_its_budget_is_refused_and_others_are_not() {
     assert!(is_admitted(&other).await);
     assert!(one.is_over_budget() && !other.is_over_budget());
     assert_eq!(one.unsent.total(), 5 * MIB);
+    assert_eq!(UNSENT.with([]).value(), (5 * MIB) as f64);
     drop(held);
     assert_eq!(one.unsent.total(), 0);
+    assert_eq!((UNSENT.with([]).value(), UNSENT_REFUSED.with([]).value()), (0.0, 2));
     assert!(is_admitted(&one).await);
 }
 

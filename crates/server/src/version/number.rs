@@ -1,17 +1,13 @@
-//! Version numbers on the command line: `--version=v1.33.7-custom` and `--emulated-version`. What is accepted
-//! and what the errors say is as in the reference.
+//! Version numbers on the command line, and `--version=v1.33.7-custom`. What is accepted and what the errors
+//! say is as in the reference.
 
 use object::quote::quote;
 
 use super::API;
 
-/// The oldest version that the reference emulates; the newest is its own.
-const OLDEST_EMULATED: u64 = 31;
-const OWN_MINOR: u64 = 33;
-
 /// How strictly a version is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Grammar {
+pub(super) enum Grammar {
     /// Three numbers, a pre-release and metadata, by the rules of semantic versions.
     Semantic,
     /// Two or more numbers, and anything after them.
@@ -26,51 +22,12 @@ pub fn check_reported(version: &str) -> Result<(), String> {
     Err(format!("version {} must match major/minor/patch of default version {}", quote(version), quote(API)))
 }
 
-/// Checks the values of `--emulated-version`, `component=version` or a version: only the own one is served.
-pub fn check_emulated(values: &[String]) -> Result<(), String> {
-    let mut own: Option<Vec<u64>> = None;
-    let mut unknown = None;
-    for value in values {
-        let (component, text) = value
-            .split_once('=')
-            .map_or(("kube", value.as_str()), |(component, text)| (component.trim(), text.trim()));
-        let version = numbers(text, Grammar::Semantic).or_else(|_| numbers(text, Grammar::Generic))?;
-        if version.get(2).is_some_and(|patch| *patch != 0) {
-            return Err(format!("patch version not allowed, got: {component}={}", shown(&version)));
-        }
-        if component != "kube" {
-            unknown = Some(component);
-        } else if let Some(before) = own.replace(version.clone()) {
-            let (before, version) = (shown(&before), shown(&version));
-            return Err(format!("duplicate version flag, kube={before} and kube={version}"));
-        }
-    }
-    if let Some(component) = unknown {
-        return Err(format!("component not registered: {component}"));
-    }
-    let Some([major, minor]) = own.as_ref().and_then(|version| version.first_chunk()) else { return Ok(()) };
-    let range = |what: &str, from: &str, to: &str| format!("{what} is not between [{from}, {to}]");
-    let emulated = || range(&format!("emulation version {major}.{minor}"), "1.31", "1.33.0");
-    match (*major, *minor) {
-        (1, OWN_MINOR) => Ok(()),
-        (1, OLDEST_EMULATED..OWN_MINOR) => {
-            Err(format!("Keelson serves 1.{OWN_MINOR} only: version {major}.{minor} cannot be emulated"))
-        }
-        (major, minor) if (major, minor) > (1, OWN_MINOR) => Err(emulated()),
-        _ => {
-            let compatible =
-                range("minCompatibilityVersion version 1.31", "1.31", &format!("{major}.{minor}"));
-            Err(format!("[{}, {compatible}]", emulated()))
-        }
-    }
-}
-
-fn shown(version: &[u64]) -> String {
+pub(super) fn shown(version: &[u64]) -> String {
     version.iter().map(u64::to_string).collect::<Vec<_>>().join(".")
 }
 
 /// The numbers of a version.
-fn numbers(text: &str, grammar: Grammar) -> Result<Vec<u64>, String> {
+pub(super) fn numbers(text: &str, grammar: Grammar) -> Result<Vec<u64>, String> {
     let is_semantic = grammar == Grammar::Semantic;
     let trimmed = text.trim_start();
     let trimmed = trimmed.strip_prefix('v').unwrap_or(trimmed);
@@ -151,29 +108,6 @@ mod tests {
             ("v1.33.7-a..b", r#"could not parse pre-release/metadata (-a..b) in version "v1.33.7-a..b""#),
         ] {
             assert_eq!(check_reported(version), Err(error.to_owned()), "{version}");
-        }
-    }
-
-    #[test]
-    fn only_the_own_version_is_emulated() {
-        let check = |values: &str| check_emulated(&values.split(',').map(str::to_owned).collect::<Vec<_>>());
-        for values in ["1.33", "kube=1.33", "v1.33.0"] {
-            assert_eq!(check(values), Ok(()), "{values}");
-        }
-        for (values, error) in [
-            ("1.34", "emulation version 1.34 is not between [1.31, 1.33.0]"),
-            (
-                "1.29",
-                "[emulation version 1.29 is not between [1.31, 1.33.0], minCompatibilityVersion version 1.31 is not \
-                 between [1.31, 1.29]]",
-            ),
-            ("1.32", "Keelson serves 1.33 only: version 1.32 cannot be emulated"),
-            ("foo=1.33", "component not registered: foo"),
-            ("1.33.1", "patch version not allowed, got: kube=1.33.1"),
-            ("kube=1.33,kube=1.32", "duplicate version flag, kube=1.33 and kube=1.32"),
-            ("x", r#"could not parse "x" as version"#),
-        ] {
-            assert_eq!(check(values), Err(error.to_owned()), "{values}");
         }
     }
 }

@@ -21,6 +21,7 @@ use super::{
     layout::{self, Version},
     media::Media,
 };
+use crate::families::{BATCHES, SYNCS, WRITTEN};
 use crate::{
     Revision,
     backup::{private, sync_dir},
@@ -40,7 +41,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const MEMTABLE: u64 = 16 << 20;
@@ -184,6 +185,8 @@ impl Engine {
     ) -> Result<(), WriteError> {
         self.wait_for_room()?;
         media.write(rows.bytes).map_err(WriteError::Io)?;
+        BATCHES.with([]).inc();
+        WRITTEN.with([]).add(rows.bytes as u64);
         self.attempt(|| {
             let mut batch = self.database.batch().durability(Some(PersistMode::Buffer));
             for (key, row) in rows.puts {
@@ -195,8 +198,10 @@ impl Engine {
             batch.commit()
         })?;
         if durability == Durability::Synced {
+            let begin = Instant::now();
             media.sync().map_err(WriteError::Sync)?;
             self.sync_with(PersistMode::SyncData)?;
+            SYNCS.with([]).observe_time(begin.elapsed());
         }
         Ok(())
     }

@@ -70,6 +70,14 @@ pub(super) struct LevelVersion {
 impl LevelVersion {
     pub(super) const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
 
+    /// The version that an evaluation is counted with: all that are not known yet count as one.
+    pub(super) fn counted_version(self) -> String {
+        match self.version {
+            Version::Minor(minor) if minor > 33 => "future".into(),
+            version => version.to_string(),
+        }
+    }
+
     fn is_equivalent(self, other: Self) -> bool {
         self == other || (self.level == Level::Privileged && other.level == Level::Privileged)
     }

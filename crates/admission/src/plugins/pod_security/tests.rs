@@ -25,6 +25,19 @@ async fn start(labels: &str, configuration: Option<&str>) -> (Fixture, PodSecuri
     (fixture, plugin)
 }
 
+#[tokio::test]
+async fn series_of_exemptions_are_there_before_the_first() {
+    let _started = start("", None).await;
+    crate::register_families();
+    let text = metrics::MAIN.expose(metrics::Format::Text);
+    for resource in ["controller", "pod"] {
+        let series = format!(
+            "pod_security_exemptions_total{{request_operation=\"update\",resource=\"{resource}\",subresource=\"\"}} "
+        );
+        assert!(text.contains(&series), "{series}");
+    }
+}
+
 /// What a level says of a pod.
 async fn found(level: &str, version: &str, pod: &str) -> Option<String> {
     let labels = format!("{},{}", label("enforce", level), label("enforce-version", version));

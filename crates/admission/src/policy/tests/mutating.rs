@@ -94,7 +94,8 @@ async fn nothing_happens_without_the_gate_or_a_match() {
     assert_eq!(setup.create().await, "a=1");
     assert!(!setup.plugin().handles(Operation::Delete));
     setup.fixture.settings.gates.mutating_admission_policy = false;
-    assert!(!setup.plugin().handles(Operation::Create));
+    assert!(setup.plugin().handles(Operation::Create));
+    assert_eq!(setup.create().await, "");
     assert_eq!(MutatingAdmissionPolicy::NAME, "MutatingAdmissionPolicy");
 }
 

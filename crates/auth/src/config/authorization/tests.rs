@@ -37,8 +37,12 @@ fn webhook_is_read_with_defaults() {
         failure_policy: FailurePolicy::Deny,
         backoff: Backoff::default(),
     };
-    let entry =
-        WebhookEntry { kubeconfig: file.path().to_owned(), config, conditions: Conditions::default() };
+    let entry = WebhookEntry {
+        name: "hook".into(),
+        kubeconfig: file.path().to_owned(),
+        config,
+        conditions: Conditions::default(),
+    };
     assert_eq!(parse(&webhook(file.path(), &[])), Ok(Authorizers(vec![Entry::Webhook(entry.clone())])));
     let changes = [
         ("authorizedTTL", "1m"),

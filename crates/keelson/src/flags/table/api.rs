@@ -170,14 +170,72 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "Which controllers run: * for all, name for one, -name for none of that name, -* for none. There are \
                bootstrap-signer-controller, certificatesigningrequest-approving-controller, \
                certificatesigningrequest-cleaner-controller, certificatesigningrequest-signing-controller, \
-               clusterrole-aggregation-controller, garbage-collector-controller, leader-election-controller, \
-               legacy-serviceaccount-token-cleaner-controller, namespace-controller, persistentvolume-protection-controller, \
-               persistentvolumeclaim-protection-controller, resourcequota-controller, \
-               root-ca-certificate-publisher-controller, service-cidr-controller, serviceaccount-controller, \
-               serviceaccount-token-controller, token-cleaner-controller, ttl-after-finished-controller and \
-               validatingadmissionpolicy-status-controller.",
+               clusterrole-aggregation-controller, cronjob-controller, daemonset-controller, deployment-controller, \
+               disruption-controller, endpoints-controller, endpointslice-controller, \
+               endpointslice-mirroring-controller, ephemeral-volume-controller, garbage-collector-controller, \
+               job-controller, leader-election-controller, legacy-serviceaccount-token-cleaner-controller, \
+               namespace-controller, node-lifecycle-controller, persistentvolume-attach-detach-controller, \
+               persistentvolume-binder-controller, persistentvolume-expander-controller, \
+               persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, \
+               pod-garbage-collector-controller, replicaset-controller, replicationcontroller-controller, \
+               resourcequota-controller, root-ca-certificate-publisher-controller, service-cidr-controller, \
+               serviceaccount-controller, serviceaccount-token-controller, statefulset-controller, \
+               taint-eviction-controller, token-cleaner-controller, ttl-after-finished-controller and \
+               validatingadmissionpolicy-status-controller. Those of workloads, endpoints, volumes and nodes \
+               (cronjob, daemonset, deployment, disruption, endpoints, endpointslice, endpointslice-mirroring, \
+               ephemeral-volume, job, node-lifecycle, persistentvolume-attach-detach, persistentvolume-binder, \
+               persistentvolume-expander, pod-garbage-collector, replicaset, replicationcontroller, statefulset, \
+               taint-eviction) run over etcd only if they are named, and never while a stock controller manager \
+               holds its lease.",
         effect: Effect::Set(|options, value| {
             options.controllers.add(value).map_err(|error| error.to_string())
+        }),
+    },
+    Flag {
+        name: "scheduler",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "",
+        help: "Whether pods are assigned to nodes here: on or off. Without it, on unless objects are in etcd or no \
+               controllers run. It rests while a stock scheduler holds its Lease, and while there are no nodes.",
+        effect: Effect::Set(|options, value| {
+            options.scheduler = match value {
+                "" => None,
+                "on" => Some(true),
+                "off" => Some(false),
+                _ => return Err("neither on nor off".into()),
+            };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "fake-nodes",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "",
+        help: "How many nodes are made that exist on paper: pods run there without containers. Other nodes with the annotation \
+               kwok.x-k8s.io/node=fake are played too. Without it, only those are, and none if objects are in etcd or no \
+               controllers run. off: none is. \
+               The command up makes three.",
+        effect: Effect::Set(|options, value| {
+            (options.plays_nodes, options.nodes.count) = match value {
+                "" => (None, 0),
+                "off" => (Some(false), 0),
+                count => (Some(true), count.parse().map_err(|_| "neither a number of nodes nor off")?),
+            };
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "fake-node-capacity",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "cpu=32,memory=256Gi,pods=250",
+        help: "What a node on paper has that does not say so by the annotation keelson.io/capacity. What is not named has its usual \
+               amount.",
+        effect: Effect::Set(|options, value| {
+            options.nodes.capacity = value.parse()?;
+            Ok(())
         }),
     },
     Flag {
@@ -301,7 +359,8 @@ pub(super) const FLAGS: &[Flag] = &[
         kind: ValueType::Text,
         default: "",
         help: "Which versions of the API are served beside those that are by default, as key=true or key=false: api/all, api/ga, \
-               api/beta, api/alpha, a group version (batch/v1, /v1 for the core group), or one resource of it (batch/v1/jobs).",
+               api/beta, api/alpha, a group version (batch/v1, v1 for the core group), or one resource of it (batch/v1/jobs). The more \
+               specific key counts. api/legacy is accepted and means nothing.",
         effect: Effect::Set(|options, value| {
             options.runtime_config.extend(value);
             Ok(())
@@ -312,8 +371,9 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: ValueType::Text,
         default: "",
-        help: "Features to turn on or off, as name=true or name=false; AllAlpha and AllBeta change all of a kind. WatchList, \
-               CBORServingAndStorage and APIResponseCompression have an effect. The other gates of the reference are accepted.",
+        help: "Features to turn on or off, as name=true or name=false, or kube:name=true; AllAlpha and AllBeta change all of a stage. All \
+               gates of Kubernetes 1.33 are known, with the stages, defaults and locks of the --emulated-version; the log names those that \
+               are changed and have no effect.",
         effect: Effect::Set(|options, value| push(&mut options.feature_gates, value)),
     },
     Flag {
@@ -345,7 +405,8 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: ValueType::List,
         default: "",
-        help: "The version of the API that is served: 1.33, the only one.",
+        help: "The release whose API, feature gates and defaults the server has: 1.31, 1.32 or 1.33, also as kube=1.32. Versions of the API \
+               that it does not have are not served, and those that it still has are.",
         effect: Effect::Set(|options, value| add(&mut options.emulation.versions, value)),
     },
     Flag {
@@ -353,7 +414,8 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: ValueType::Switch,
         default: "false",
-        help: "For an emulated version, of which there is none: it cannot be true.",
+        help: "Whether an emulated release also serves the later, more stable versions of what it serves. Alpha versions do not count. Only \
+               with an --emulated-version before 1.33.",
         effect: Effect::Set(|options, value| switch(&mut options.emulation.forward_compatible, value)),
     },
     Flag {
@@ -361,7 +423,8 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: ValueType::Switch,
         default: "false",
-        help: "For an emulated version, of which there is none: it cannot be true.",
+        help: "Whether an emulated release also serves what --runtime-config enables by the name of its group version or resource, whatever \
+               release introduced it. Without it such a command line is refused. Only with an --emulated-version before 1.33.",
         effect: Effect::Set(|options, value| {
             switch(&mut options.emulation.runtime_config_forward_compatible, value)
         }),

@@ -2,9 +2,9 @@
 
 use super::super::{Effect, Flag, Group, ValueType, value};
 use super::{
-    ADDRESS_IS_SHARED, NO_GO_FILES, ONE_STREAM, UNBUFFERED, add, duration, ignored, later, optional, seconds,
-    show, some, switch,
+    ADDRESS_IS_SHARED, ONE_STREAM, UNBUFFERED, add, duration, ignored, optional, seconds, show, some, switch,
 };
+use crate::memory::MemoryLimit;
 use crate::options::Show;
 use server::PortUse;
 use server::tls::NamedFiles;
@@ -160,7 +160,7 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "How much is logged. 0: start, stop, and what somebody should look at; from 2 on also what goes wrong with \
                single connections; from 6 on everything.",
         effect: Effect::Set(|options, value| {
-            options.verbosity = value.parse().map_err(|_| "not a level between 0 and 255")?;
+            options.verbosity = value.parse().map_err(|_| "not a level of at least 0")?;
             Ok(())
         }),
     },
@@ -180,7 +180,7 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Serving,
         kind: ValueType::Text,
         default: "",
-        help: "A further name for the serving certificate.",
+        help: "The name of the server for clients: a further one for the serving certificate, and the one in /api.",
         effect: Effect::Set(|options, value| optional(&mut options.external_hostname, value)),
     },
     Flag {
@@ -207,6 +207,17 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "memory-limit",
+        group: Group::Serving,
+        kind: ValueType::Text,
+        default: "",
+        help: "How much memory the process may take, in bytes or as a quantity (1Gi); 0 for any amount. Near it, caches are given up first, \
+               then expensive requests wait, then they are refused with 429. Without it, nine tenths of the limit of the control group, if that has one.",
+        effect: Effect::Set(|options, value| {
+            MemoryLimit::parse(value).map(|limit| options.memory_limit = limit)
+        }),
+    },
+    Flag {
         name: "min-request-timeout",
         group: Group::Serving,
         kind: ValueType::Integer,
@@ -219,7 +230,8 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Serving,
         kind: ValueType::Switch,
         default: "true",
-        help: "With it on, --runtime-config cannot turn flowcontrol.apiserver.k8s.io/v1 off. Requests are not queued by priority yet.",
+        help: "Requests wait in queues by flow schemas and priority levels. Without it, the limits of requests in flight hold for all together. \
+               With it on, --runtime-config cannot turn flowcontrol.apiserver.k8s.io/v1 off.",
         effect: Effect::Set(|options, value| switch(&mut options.priority_and_fairness, value)),
     },
     Flag {
@@ -331,7 +343,38 @@ pub(super) const FLAGS: &[Flag] = &[
     ignored("log-text-info-buffer-size", Group::Logging, ValueType::Text, "", UNBUFFERED),
     ignored("log-json-split-stream", Group::Logging, ValueType::Switch, "", ONE_STREAM),
     ignored("log-text-split-stream", Group::Logging, ValueType::Switch, "", ONE_STREAM),
-    ignored("vmodule", Group::Logging, ValueType::Text, "", NO_GO_FILES),
-    later("max-mutating-requests-inflight", Group::Serving, ValueType::Integer, "200"),
-    later("max-requests-inflight", Group::Serving, ValueType::Integer, "400"),
+    Flag {
+        name: "max-mutating-requests-inflight",
+        group: Group::Serving,
+        kind: ValueType::Integer,
+        default: "200",
+        help: "How many writes are handled at the same time; 0 for any number. With --enable-priority-and-fairness the sum of this flag and \
+               --max-requests-inflight is the number of seats that priority levels share.",
+        effect: Effect::Set(|options, value| in_flight(&mut options.in_flight.mutating, value)),
+    },
+    Flag {
+        name: "max-requests-inflight",
+        group: Group::Serving,
+        kind: ValueType::Integer,
+        default: "400",
+        help: "How many reads are handled at the same time; 0 for any number. With --enable-priority-and-fairness the sum of this flag and \
+               --max-mutating-requests-inflight is the number of seats that priority levels share.",
+        effect: Effect::Set(|options, value| in_flight(&mut options.in_flight.reading, value)),
+    },
+    Flag {
+        name: "vmodule",
+        group: Group::Logging,
+        kind: ValueType::Text,
+        default: "",
+        help: "The verbosity of single modules: a list such as etcd=6,server::api::*=4. A pattern without :: is compared with each \
+               part of a module's path, another one with the whole path; * and ? stand for other characters.",
+        effect: Effect::Set(|options, value| {
+            logging::Modules::parse(value).map(|modules| options.modules = modules)
+        }),
+    },
 ];
+
+fn in_flight(slot: &mut u32, value: &str) -> Result<(), String> {
+    *slot = value.parse().map_err(|_| "can not be negative value")?;
+    Ok(())
+}

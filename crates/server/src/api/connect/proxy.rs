@@ -84,15 +84,7 @@ impl Api {
     fn proxied(&self, answer: http::Response<Incoming>, links: Links) -> Response {
         let (head, body) = answer.into_parts();
         let mut headers = head.headers;
-        remove_hop_by_hop(&mut headers);
-        for name in [
-            ACCESS_CONTROL_ALLOW_CREDENTIALS,
-            ACCESS_CONTROL_ALLOW_HEADERS,
-            ACCESS_CONTROL_ALLOW_METHODS,
-            ACCESS_CONTROL_ALLOW_ORIGIN,
-        ] {
-            headers.remove(name);
-        }
+        remove_answered_headers(&mut headers);
         let redirect = headers.get(LOCATION).and_then(|value| value.to_str().ok());
         let rewritten = redirect.map(|to| HeaderValue::try_from(links.rewrite(to)));
         let mut html = None;
@@ -112,7 +104,7 @@ impl Api {
     }
 
     /// A response whose body is streamed from a backend, until this server stops.
-    pub(super) fn streamed(&self, body: Incoming) -> Response {
+    pub(in crate::api) fn streamed(&self, body: Incoming) -> Response {
         self.streamed_with(body, None)
     }
 
@@ -145,7 +137,7 @@ fn redirect_to_root(path: &str, query: &str) -> Response {
 }
 
 /// The headers of a request for its target.
-fn forwarded_headers(request: &Request) -> HeaderMap {
+pub(in crate::api) fn forwarded_headers(request: &Request) -> HeaderMap {
     let mut headers = request.headers().clone();
     let trailers = headers.get_all(TE).iter().any(|value| value.as_bytes() == b"trailers");
     remove_hop_by_hop(&mut headers);
@@ -167,12 +159,25 @@ fn forwarded_headers(request: &Request) -> HeaderMap {
 }
 
 /// Adds the address of the client to those of the proxies before.
-pub(super) fn add_forwarded_for(headers: &mut HeaderMap, client: IpAddr) {
+pub(in crate::api) fn add_forwarded_for(headers: &mut HeaderMap, client: IpAddr) {
     let before = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
     let mut all: Vec<String> = before.map(str::to_owned).collect();
     all.push(client.to_canonical().to_string());
     if let Ok(value) = HeaderValue::try_from(all.join(", ")) {
         headers.insert(FORWARDED_FOR, value);
+    }
+}
+
+/// Removes the headers of an answer that are about its connection, or that let browsers read it.
+pub(in crate::api) fn remove_answered_headers(headers: &mut HeaderMap) {
+    remove_hop_by_hop(headers);
+    for name in [
+        ACCESS_CONTROL_ALLOW_CREDENTIALS,
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        ACCESS_CONTROL_ALLOW_METHODS,
+        ACCESS_CONTROL_ALLOW_ORIGIN,
+    ] {
+        headers.remove(name);
     }
 }
 

@@ -17,6 +17,8 @@ async fn api() -> Api {
         cbor: false,
         compression: false,
         stream_bytes_per_second: None,
+        external_address: None,
+        further_paths: Vec::new(),
     };
     let backends = Backends::new(KubeletClient::default()).unwrap();
     Api::new(Arc::new(Fixture::new().await.registry), Lifecycle::new(), config, backends)

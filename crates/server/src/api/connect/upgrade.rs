@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use super::proxy::add_forwarded_for;
 use super::{Backends, OPENING, Place, empty, failed, switched_unasked, uri};
 use crate::api::Api;
+use crate::families::{STREAM_TRANSLATIONS, STREAM_TUNNELS};
 use crate::takeover::{Taken, Takeover};
 use crate::{Body, Error, Request, Response, Status};
 use std::num::NonZeroU64;
@@ -51,11 +52,15 @@ impl Api {
         let offers =
             |is_wanted: fn(&str) -> bool| is_websocket && websocket::protocols(headers).any(is_wanted);
         if connect == Connect::PortForward && offers(is_tunnel) {
-            return self.tunnel(request, &location, place).await;
+            let answer = self.tunnel(request, &location, place).await;
+            STREAM_TUNNELS.with([code(&answer).as_str()]).inc();
+            return answer;
         }
         if connect != Connect::PortForward && offers(|protocol| protocol == remote_command::PROTOCOL) {
             let (backends, limit) = (self.backends.clone(), self.config.stream_bytes_per_second);
-            return translate(headers, backends, location, place, limit);
+            let answer = translate(headers, backends, location, place, limit);
+            STREAM_TRANSLATIONS.with([code(&answer).as_str()]).inc();
+            return answer;
         }
         if !websocket::is_upgrade(headers) {
             return Err(Status::bad_request("Upgrade request required").into());
@@ -75,6 +80,17 @@ impl Api {
         let mut headers = request.headers().clone();
         add_forwarded_for(&mut headers, request.peer.address.ip());
         let answer = ask(&self.backends, location, request.method().clone(), headers, place).await?;
+        self.switched(request, answer, limit)
+    }
+
+    /// The response for the answer of a backend to an upgrade: bytes are copied in both directions
+    /// afterwards, at most `limit` per second in each of them.
+    pub(in crate::api) fn switched(
+        &self,
+        request: &Request,
+        answer: UpgradeResponse,
+        limit: Option<NonZeroU64>,
+    ) -> Result<Response, Error> {
         let UpgradeResponse { response, upgrade } = answer;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return refused(self, response);
@@ -133,13 +149,24 @@ impl Api {
     }
 }
 
+/// The code that a stream is counted with.
+fn code(answer: &Result<Response, Error>) -> StatusCode {
+    match answer {
+        // As in the reference: the stream was begun.
+        Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => StatusCode::OK,
+        Ok(response) => response.status(),
+        Err(Error::BadHandshake) => StatusCode::BAD_REQUEST,
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
 /// The response of a backend to an upgrade request.
-struct UpgradeResponse {
+pub(in crate::api) struct UpgradeResponse {
     response: http::Response<Incoming>,
     upgrade: OnUpgrade,
 }
 
-/// Sends an upgrade request to a backend. A status code below 400 other than 101 is an error.
+/// Sends an upgrade request to a backend.
 async fn ask(
     backends: &Backends,
     location: &Location,
@@ -153,7 +180,14 @@ async fn ask(
     *asked.method_mut() = method;
     *asked.uri_mut() = uri(location, &location.query)?;
     *asked.headers_mut() = headers;
-    let answer = timeout(OPENING, backends.send(location, asked, place)).await;
+    opened(backends.send(location, asked, place)).await
+}
+
+/// The answer to an upgrade request that is sent. A status code below 400 other than 101 is an error.
+pub(in crate::api) async fn opened<E: std::fmt::Display>(
+    sending: impl Future<Output = Result<http::Response<Incoming>, E>>,
+) -> Result<UpgradeResponse, Status> {
+    let answer = timeout(OPENING, sending).await;
     let answer = answer.map_err(|_| unanswered("error dialing backend"))?;
     let mut response = answer.map_err(|why| failed(&format!("error dialing backend: {why}")))?;
     let status = response.status();
@@ -211,17 +245,25 @@ async fn copy(client: Taken, upgrade: OnUpgrade, limit: Option<NonZeroU64>) {
 /// The response that accepts a WebSocket with a protocol, which may be empty.
 pub(super) fn accepted(headers: &HeaderMap, protocol: &str) -> Result<Response, Error> {
     let accept = websocket::accept(headers).ok_or(Error::BadHandshake)?;
+    let protocol = match protocol {
+        "" => None,
+        protocol => Some(HeaderValue::try_from(protocol).map_err(|_| Error::BadHandshake)?),
+    };
+    Ok(switching(accept, protocol))
+}
+
+/// The response 101 of a WebSocket.
+pub(in crate::api) fn switching(accept: HeaderValue, protocol: Option<HeaderValue>) -> Response {
     let mut response = Response::new(Body::Empty);
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let answered = response.headers_mut();
     answered.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     answered.insert(UPGRADE, HeaderValue::from_static("websocket"));
     answered.insert(SEC_WEBSOCKET_ACCEPT, accept);
-    if !protocol.is_empty() {
-        let protocol = HeaderValue::try_from(protocol).map_err(|_| Error::BadHandshake)?;
+    if let Some(protocol) = protocol {
         answered.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
-    Ok(response)
+    response
 }
 
 fn is_tunnel(protocol: &str) -> bool {

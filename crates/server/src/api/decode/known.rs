@@ -63,11 +63,7 @@ const RETIRED: &[(&str, &[&str], &[&str])] = &[
         &["v1beta1"],
         &["DaemonSet", "Deployment", "DeploymentRollback", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"],
     ),
-    (
-        "flowcontrol.apiserver.k8s.io",
-        &["v1beta1", "v1beta2", "v1beta3"],
-        &["FlowSchema", "PriorityLevelConfiguration"],
-    ),
+    ("flowcontrol.apiserver.k8s.io", &["v1beta1", "v1beta2"], &["FlowSchema", "PriorityLevelConfiguration"]),
     ("networking.k8s.io", &["v1alpha1"], &["IPAddress", "ServiceCIDR"]),
     ("networking.k8s.io", &["v1beta1"], &["Ingress", "IngressClass"]),
     ("node.k8s.io", &["v1alpha1", "v1beta1"], &["RuntimeClass"]),

@@ -175,6 +175,7 @@ async fn a_registered_kind_is_in_discovery_and_openapi() {
 async fn documents_of_other_groups_are_not_made_again() {
     let server = Server::start().await;
     let documents = &server.0.documents;
+    let none = aggregation::Table::default();
     let before = server.0.registry.catalog();
     let (apps, core) = (documents.v3(&before, "apis/apps/v1"), documents.v3(&before, "api/v1"));
     server.0.registry.install(widgets()).await.unwrap();
@@ -186,14 +187,14 @@ async fn documents_of_other_groups_are_not_made_again() {
     }
     // The parts of OpenAPI v2 are made once, and kept for as long as what they describe is served.
     let json = openapi::v2::Encoding::Json;
-    documents.v2(&before, json);
+    documents.v2(&before, &none, json);
     let parts = documents.v2_kept();
-    documents.v2(&after, json);
+    documents.v2(&after, &none, json);
     assert_eq!(documents.v2_kept() - parts, 1);
-    documents.v2(&before, json);
+    documents.v2(&before, &none, json);
     assert_eq!(documents.v2_kept(), parts);
     // The document of all groups is made anew for a new catalog, and once.
-    let aggregated = |catalog| documents.aggregated(catalog, openapi::discovery::Root::Apis);
+    let aggregated = |catalog| documents.aggregated(catalog, &none, openapi::discovery::Root::Apis);
     assert_ne!(aggregated(&before).etag, aggregated(&after).etag);
     assert!(Arc::ptr_eq(&aggregated(&after), &aggregated(&after)));
     let apps = |catalog: &registry::Catalog| catalog.group_version("apps", "v1").unwrap().clone();

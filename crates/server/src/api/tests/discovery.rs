@@ -1,5 +1,5 @@
 use super::Server;
-use http::header::{ACCEPT, ACCEPT_ENCODING, IF_NONE_MATCH, RANGE};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_NONE_MATCH, RANGE};
 
 const AGGREGATED: &str = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -75,6 +75,42 @@ async fn discovery_routes_check_media_types_first() {
 }
 
 #[tokio::test]
+async fn only_resources_of_builtin_group_versions_are_in_cbor() {
+    let mut server = Server::start().await;
+    server.0.config.cbor = true;
+    server.0.registry.install(super::custom_kinds::widgets()).await.unwrap();
+    let both = "application/cbor,application/json";
+    for path in ["/api/v1", "/apis/apps/v1", "/apis/apiregistration.k8s.io/v1"] {
+        let answer = server.get_as(path, both).await;
+        assert_eq!((answer.code, answer.header("content-type")), (200, vec!["application/cbor"]), "{path}");
+    }
+    let others =
+        ["/api", "/apis", "/apis/", "/apis/apps", "/apis/apiregistration.k8s.io", "/apis/example.com/v1"];
+    for path in others {
+        let answer = server.get_as(path, both).await;
+        assert_eq!((answer.code, answer.header("content-type")), (200, vec!["application/json"]), "{path}");
+        assert_eq!(server.get_as(path, "application/cbor").await.code, 406, "{path}");
+    }
+    for path in ["/api", "/apis"] {
+        let accept = format!("application/cbor{AGGREGATED},application/json{AGGREGATED}");
+        let answer = server.get_as(path, &accept).await;
+        assert_eq!(answer.header("content-type"), [format!("application/json{AGGREGATED}")], "{path}");
+    }
+}
+
+#[tokio::test]
+async fn resources_of_a_custom_group_version_are_served_with_every_method() {
+    let server = Server::start().await;
+    server.0.registry.install(super::custom_kinds::widgets()).await.unwrap();
+    let path = "/apis/example.com/v1";
+    for method in ["GET", "POST", "PUT", "DELETE"] {
+        server.send(method, path, "").await.says(200, r#""name":"widgets""#);
+    }
+    assert_eq!(server.get_as(path, "application/*").await.code, 200);
+    server.get_as(path, "text/html").await.says(406, "only the following media types are accepted");
+}
+
+#[tokio::test]
 async fn slashes_at_the_end_of_discovery_paths_are_ignored() {
     let server = Server::start().await;
     for (path, code) in [
@@ -133,4 +169,12 @@ async fn openapi_v2_encodings_share_an_etag_and_support_ranges() {
         (refused.code, refused.header("content-type").len(), refused.header("vary").len()),
         (406, 0, 2)
     );
+}
+
+#[tokio::test]
+async fn core_versions_name_the_external_address_or_the_one_that_was_asked_for() {
+    let server = Box::pin(Server::start_at(Some("api.example:6443"), |_| {})).await;
+    server.get("/api").await.says(200, r#""serverAddress":"api.example:6443""#);
+    let server = Server::start().await;
+    server.get_with("/api", &[(HOST, "other:7")]).await.says(200, r#""serverAddress":"other:7""#);
 }

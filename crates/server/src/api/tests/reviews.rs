@@ -109,6 +109,27 @@ async fn selector_that_cannot_be_read_is_reported_and_does_not_narrow_the_questi
 }
 
 #[tokio::test]
+async fn access_reviews_lose_their_selectors_where_authorization_has_none() {
+    let without = |config: &mut registry::Config| {
+        config.authorizer = config.authorizer.clone().without_selectors();
+    };
+    let server = Server::start_with(without).await;
+    // Neither is checked, nor parsed, nor shown.
+    let selectors = r#""fieldSelector":{},"labelSelector":{"rawSelector":"!!","requirements":[{"key":"a"}]}"#;
+    for (path, user) in [(ACCESS, r#""user":"a","#), (SELF, ""), (LOCAL, r#""user":"a","#)] {
+        let namespace = if path == LOCAL { r#","namespace":"n""# } else { "" };
+        let attributes = format!(r#""verb":"list","resource":"pods"{namespace}"#);
+        let body = format!(r#"{{"spec":{{{user}"resourceAttributes":{{{attributes},{selectors}}}}}}}"#);
+        let made = server.send("POST", path, &body).await;
+        made.says(201, r#""status":{"allowed":true}"#);
+        made.says(201, r#""resource":"pods""#);
+        // Managed fields have what the client sent.
+        assert!(!made.text().contains(r#""fieldSelector":"#), "{}", made.text());
+        assert!(!made.text().contains(r#""labelSelector":"#), "{}", made.text());
+    }
+}
+
+#[tokio::test]
 async fn rules_review_lists_rules_and_needs_a_namespace() {
     let server = Server::start().await;
     server.send("POST", RULES, "{}").await.says(400, "no namespace on request");

@@ -5,17 +5,21 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut, Bytes};
 use cache::watch::{Batch, Event, INITIAL_EVENTS_END, Item, Mark};
 use cache::{Encoding, Entry};
+use metrics::{Counter, Histogram};
 use object::{Map, Value};
 use registry::{Content, Served};
 use schema::{Status, builtin, cbor};
 use std::sync::Arc;
 use store::Revision;
+use tokio::time::Instant;
 
+use super::ChunkSize;
 use crate::api::represent::encodings::{self, CachedEncoding};
 use crate::api::represent::form::Form;
 use crate::api::represent::table::Headings;
 use crate::api::represent::wire::{self, Major};
 use crate::api::represent::{ObjectEncoder, encode, partial_head, status};
+use crate::families::{WATCH_EVENT_SIZES, WATCH_EVENTS, WATCH_LISTS};
 use crate::large::LargeWork;
 use crate::negotiate::{Format, MetaVersion, Transform, TransformKind};
 
@@ -36,14 +40,25 @@ pub(super) struct Events {
     headings: Headings,
     /// The revision of the last event or bookmark that was sent.
     last_sent: Revision,
+    /// When the request arrived, and the scope that it is counted with.
+    asked: (Instant, &'static str),
+    chunk_size: ChunkSize,
+    sent: Arc<Counter>,
+    sizes: Arc<Histogram>,
 }
 
 /// Why a watch ends: the status of its last event, if any.
 type End = Option<Status>;
 
 impl Events {
-    pub(super) fn new(encoder: ObjectEncoder) -> Self {
+    pub(super) fn new(encoder: ObjectEncoder, asked: (Instant, &'static str), chunk_size: ChunkSize) -> Self {
+        let served = &encoder.served;
+        let labels = [&*served.group, &*served.kind, &*served.version];
         Self {
+            asked,
+            chunk_size,
+            sent: WATCH_EVENTS.with(labels),
+            sizes: WATCH_EVENT_SIZES.with(labels),
             api_version: encoder.served.api_version.to_string(),
             encoder,
             headings: Headings::Include,
@@ -61,9 +76,17 @@ impl Events {
         self.encoder.convert_ahead(entries).await
     }
 
+    /// When a chunk has enough events.
+    pub(super) fn chunk_size(&self) -> ChunkSize {
+        self.chunk_size
+    }
+
     /// The cache id for sharing chunks with other watches; `None` if nothing is shared, as for tables, which
-    /// contain ages.
+    /// contain ages, and for chunks of another size.
     pub(super) fn encoding(&self) -> Option<Encoding> {
+        if self.chunk_size != ChunkSize::Usual {
+            return None;
+        }
         let number = match (self.encoder.accept.transform, self.encoder.accept.format) {
             (None, Format::Protobuf) => 0,
             (None, Format::Cbor) => 1,
@@ -121,6 +144,16 @@ impl Events {
         encoder.kept(entry, encoding).is_some()
     }
 
+    /// Counts events that were sent together: of several, all count as of the same size.
+    pub(super) fn count(&self, events: u32, bytes: usize) {
+        self.sent.add(u64::from(events));
+        self.encoder.meter.delivered(u64::from(events));
+        let around = AROUND / 2 * events as usize;
+        #[allow(clippy::cast_precision_loss, reason = "a size")]
+        let size = bytes.saturating_sub(around) as f64 / f64::from(events);
+        (0..events).for_each(|_| self.sizes.observe(size));
+    }
+
     /// Notes that the changes up to a revision were sent.
     pub(super) fn sent_up_to(&mut self, revision: Revision) {
         self.last_sent = self.last_sent.max(revision);
@@ -135,6 +168,7 @@ impl Events {
     /// Writes what comes before an object that is sent as it is stored. [`AFTER_STORED`] comes after it.
     pub(super) fn begin_stored(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         self.sent_up_to(event.revision());
+        self.count(1, event.entry.bytes().len() + AROUND / 2);
         before_json(event.kind.as_str(), out);
     }
 
@@ -142,6 +176,7 @@ impl Events {
     pub(super) fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> Result<(), End> {
         let (kind, entry) = (event.kind.as_str(), event.entry);
         self.sent_up_to(event.revision());
+        let begin = out.len();
         match (self.encoder.accept.transform, self.encoder.accept.format) {
             (None, Format::Protobuf) => {
                 let message = self.encoder.encoded(entry, CachedEncoding::Protobuf).map_err(Some)?;
@@ -170,6 +205,7 @@ impl Events {
             // An object is not a list: the reference ends the watch without an event.
             (Some(Transform { kind: TransformKind::PartialList, .. }), _) => return Err(None),
         }
+        self.count(1, out.len() - begin);
         Ok(())
     }
 
@@ -187,6 +223,9 @@ impl Events {
             annotations.insert(INITIAL_EVENTS_END, "true");
             annotations.insert(BLUEPRINT, STANDARD.encode(self.blueprint()?));
             metadata.insert("annotations", annotations);
+            let ((arrived, scope), served) = (self.asked, &self.encoder.served);
+            let lists = WATCH_LISTS.with([&*served.group, &*served.resource, scope, &*served.version]);
+            lists.observe_time(arrived.elapsed());
         }
         let encoder = &self.encoder;
         let format = encoder.accept.format;
@@ -209,7 +248,9 @@ impl Events {
         tree.insert("apiVersion", api_version.to_owned());
         tree.insert("metadata", metadata);
         let object = encode(ty, &Value::from(tree), format).and_then(Form::into_bytes).map_err(Some)?;
+        let begin = out.len();
         wrap("BOOKMARK", &object, format, out);
+        self.count(1, out.len() - begin);
         Ok(())
     }
 

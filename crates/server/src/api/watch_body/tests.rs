@@ -2,6 +2,7 @@ use super::*;
 use crate::api::testing::{Fixture, NEGOTIATOR, PARTIAL, PARTIAL_LIST, TABLE, body, text};
 use cache::watch::{Start, WatchOptions};
 use cache::{Change, Freshness};
+use http::HeaderMap;
 use http_body_util::BodyExt;
 
 struct Setup {
@@ -24,8 +25,15 @@ impl Setup {
             _ => WatchOptions::new(start),
         };
         let watcher = resource.watch(request).await.unwrap();
-        let end_conditions = EndConditions { timeout, bookmarks: false, lifecycle: self.lifecycle.clone() };
-        respond(encoder, media_type, Watch::Running(watcher), end_conditions)
+        let end_conditions = EndConditions {
+            timeout,
+            bookmarks: false,
+            lifecycle: self.lifecycle.clone(),
+            seats: None,
+            reserved: None,
+            asked: asked(),
+        };
+        respond(encoder, media_type, Watch::Running(watcher), end_conditions, &HeaderMap::new())
     }
 
     /// The whole body of a short watch.
@@ -85,6 +93,24 @@ async fn watches_with_equal_requests_share_encoded_events() {
     }
     let distinct: std::collections::HashSet<_> = all.iter().collect();
     assert_eq!(distinct.len(), all.len(), "media types do not share bytes");
+}
+
+#[tokio::test]
+async fn chunks_of_one_watch_alone_are_charged_until_they_are_sent() {
+    let setup = Setup::new().await;
+    for name in ["a", "b", "c"] {
+        setup.fixture.config_map(name, &"x".repeat(50_000)).await;
+    }
+    let mut response = setup.watch("application/json;stream=watch", STATE, LONG).await;
+    let frame = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(frame.len() >= CHUNK, "{}", frame.len());
+    let unsent = || crate::families::UNSENT.with([]).value();
+    assert_eq!(unsent(), frame.len() as f64);
+    drop(frame);
+    assert_eq!(unsent(), 0.0);
+    let frame = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!(frame.len() < CHUNK, "{}", frame.len());
+    assert_eq!(unsent(), 0.0, "small ones are not counted");
 }
 
 #[tokio::test]
@@ -180,18 +206,32 @@ async fn watch_ends_at_its_timeout_and_when_the_server_drains() {
 async fn error_is_the_last_event() {
     let setup = Setup::new().await;
     let status = Status::expired("too old resource version: 1 (20)");
-    let end_conditions =
-        || EndConditions { timeout: LONG, bookmarks: false, lifecycle: setup.lifecycle.clone() };
+    let end_conditions = || EndConditions {
+        timeout: LONG,
+        bookmarks: false,
+        lifecycle: setup.lifecycle.clone(),
+        seats: None,
+        reserved: None,
+        asked: asked(),
+    };
     let encoder = setup.fixture.encoder("", "configmaps", "application/json");
-    let bytes =
-        body(respond(encoder, "application/json", Watch::Ended(status.clone()), end_conditions())).await;
+    let bytes = body(respond(
+        encoder,
+        "application/json",
+        Watch::Ended(status.clone()),
+        end_conditions(),
+        &HeaderMap::new(),
+    ))
+    .await;
     assert_eq!(
         text(&bytes),
         "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\
          \"message\":\"too old resource version: 1 (20)\",\"reason\":\"Expired\",\"code\":410}}\n"
     );
     let encoder = setup.fixture.encoder("", "configmaps", "application/vnd.kubernetes.protobuf");
-    let bytes = body(respond(encoder, "application/json", Watch::Ended(status), end_conditions())).await;
+    let bytes =
+        body(respond(encoder, "application/json", Watch::Ended(status), end_conditions(), &HeaderMap::new()))
+            .await;
     assert!(memchr::memmem::find(&bytes, b"\x0a\x05ERROR\x12").is_some());
     assert!(memchr::memmem::find(&bytes, b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status").is_some());
 }
@@ -227,9 +267,16 @@ async fn large_batches_are_encoded_beside_the_event_loop_unless_they_are_cached(
         let _permits = encoder.large.all_permits().await;
         let resource = setup.fixture.cache.resource("configmaps").unwrap();
         let watcher = resource.watch(WatchOptions::new(STATE)).await.unwrap();
-        let end_conditions =
-            EndConditions { timeout: LONG * 10, bookmarks: false, lifecycle: setup.lifecycle.clone() };
-        let mut response = respond(encoder, media_type, Watch::Running(watcher), end_conditions);
+        let end_conditions = EndConditions {
+            timeout: LONG * 10,
+            bookmarks: false,
+            lifecycle: setup.lifecycle.clone(),
+            seats: None,
+            reserved: None,
+            asked: asked(),
+        };
+        let mut response =
+            respond(encoder, media_type, Watch::Running(watcher), end_conditions, &HeaderMap::new());
         let frame = tokio::time::timeout(LONG, response.body_mut().frame()).await;
         frame.ok().map(|frame| frame.unwrap().unwrap().into_data().unwrap().len())
     };
@@ -240,4 +287,9 @@ async fn large_batches_are_encoded_beside_the_event_loop_unless_they_are_cached(
         setup.short(accept, STATE).await;
         assert!(first(accept).await.is_some_and(|bytes| bytes > 0), "{accept}");
     }
+}
+
+/// When a request arrived, and its scope.
+fn asked() -> (Instant, &'static str) {
+    (Instant::now(), "cluster")
 }
