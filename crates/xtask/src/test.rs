@@ -57,8 +57,11 @@ const STEPS: &[Step] = &[
     Step { name: "examples in the documentation", extent: Extent::Fast, work: Work::Run(doc_tests) },
     Step { name: "release build", extent: Extent::Everything, work: Work::ReleaseBuild },
     Step { name: "real clients", extent: Extent::Everything, work: Work::Run(fetch_tools) },
-    Step { name: "end to end", extent: Extent::Everything, work: Work::Run(|| tests(TestGroup::EndToEnd)) },
-    Step { name: "slow tests", extent: Extent::Everything, work: Work::Run(|| tests(TestGroup::Slow)) },
+    Step {
+        name: "end-to-end and slow tests",
+        extent: Extent::Everything,
+        work: Work::Run(|| tests(TestGroup::Long)),
+    },
 ];
 
 /// Runs the steps of `extent` in order, up to the first that fails. A step names all tests that fail.
@@ -151,8 +154,8 @@ fn fetch_tools() -> Result<(), String> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TestGroup {
     Fast,
-    EndToEnd,
-    Slow,
+    /// End-to-end and slow tests together: the former wait much of their time, for processes and for time-outs.
+    Long,
 }
 
 impl TestGroup {
@@ -160,53 +163,58 @@ impl TestGroup {
     fn filter(self) -> &'static str {
         match self {
             Self::Fast => "not (binary(/^e2e_/) | test(/(^|::)slow_/))",
-            Self::EndToEnd => "binary(/^e2e_/) & not test(/(^|::)slow_/)",
-            Self::Slow => "test(/(^|::)slow_/)",
+            Self::Long => "binary(/^e2e_/) | test(/(^|::)slow_/)",
         }
     }
 
-    /// The part in the words of `cargo test`, which knows substrings only: a test with `slow_` inside its
-    /// name counts as slow, so that none is left out.
-    fn arguments(self, files: &[String]) -> Vec<String> {
+    /// The part in the words of `cargo test`, which knows substrings only: the arguments of each call. A test
+    /// with `slow_` inside its name counts as slow, so that none is left out.
+    fn arguments(self, files: &[String]) -> Vec<Vec<String>> {
         let (end_to_end, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.starts_with("e2e_"));
-        let (kinds, files) = match self {
-            Self::Fast => (["--lib", "--bins"].as_slice(), others),
-            Self::EndToEnd => ([].as_slice(), end_to_end),
-            Self::Slow => (["--tests"].as_slice(), Vec::new()),
+        let named = |files: Vec<&String>| files.into_iter().map(|file| format!("--test={file}")).collect();
+        let call = |targets: Vec<String>, names: &[&str]| -> Vec<String> {
+            let names = ["--"].iter().chain(names).map(|name| (*name).to_owned());
+            targets.into_iter().chain(names).collect()
         };
-        let mut arguments: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-        arguments.extend(files.into_iter().map(|file| format!("--test={file}")));
-        arguments.push("--".into());
-        if self != Self::Slow {
-            arguments.push("--skip".into());
+        let units =
+            |files: Vec<String>| ["--lib", "--bins"].map(String::from).into_iter().chain(files).collect();
+        match self {
+            Self::Fast => vec![call(units(named(others)), &["--skip", "slow_"])],
+            Self::Long => {
+                vec![call(named(end_to_end), &["--skip", "slow_"]), call(vec!["--tests".into()], &["slow_"])]
+            }
         }
-        arguments.push("slow_".into());
-        arguments
     }
 }
 
+/// Runs a part of the tests. Long ones wait much of their time: there is one more of them than there are
+/// processors.
 fn tests(part: TestGroup) -> Result<(), String> {
-    let mut command = cargo(crate::workspace());
+    let mut calls = Vec::new();
     if command::works(cargo(crate::workspace()).args(["nextest", "--version"])) {
-        command.args([
-            "nextest",
-            "run",
-            "--workspace",
-            "--cargo-quiet",
-            "--no-fail-fast",
-            "--no-tests=pass",
-            "--status-level=slow",
-        ]);
-        command.args(["--final-status-level=fail", "--ignore-default-filter", "-E", part.filter()]);
+        let mut call = cargo(crate::workspace());
+        call.args(["nextest", "run", "--workspace", "--cargo-quiet", "--no-fail-fast", "--no-tests=pass"]);
+        call.args(["--status-level=slow", "--final-status-level=fail", "--ignore-default-filter"]);
+        call.args(["-E", part.filter()]);
+        if part == TestGroup::Long {
+            let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
+            call.arg(format!("--test-threads={threads}"));
+        }
+        calls.push(call);
     } else {
-        command
-            .args(["test", "--workspace", "--quiet", "--no-fail-fast"])
-            .args(part.arguments(&test_files()?));
+        for arguments in part.arguments(&test_files()?) {
+            let mut call = cargo(crate::workspace());
+            call.args(["test", "--workspace", "--quiet", "--no-fail-fast"]).args(arguments);
+            calls.push(call);
+        }
     }
-    if part != TestGroup::Fast {
-        command.env("KEELSON_BIN", crate::target().join("release/keelson"));
+    for mut call in calls {
+        if part == TestGroup::Long {
+            call.env("KEELSON_BIN", crate::target().join("release/keelson"));
+        }
+        show(&mut call)?;
     }
-    show(&mut command)
+    Ok(())
 }
 
 /// The names of all integration test files of the workspace.
@@ -250,13 +258,12 @@ mod tests {
         let files = ["contract", "e2e_first_start", "http"].map(String::from);
         assert_eq!(
             TestGroup::Fast.arguments(&files),
-            ["--lib", "--bins", "--test=contract", "--test=http", "--", "--skip", "slow_"]
+            [vec!["--lib", "--bins", "--test=contract", "--test=http", "--", "--skip", "slow_"]]
         );
         assert_eq!(
-            TestGroup::EndToEnd.arguments(&files),
-            ["--test=e2e_first_start", "--", "--skip", "slow_"]
+            TestGroup::Long.arguments(&files),
+            [vec!["--test=e2e_first_start", "--", "--skip", "slow_"], vec!["--tests", "--", "slow_"]]
         );
-        assert_eq!(TestGroup::Slow.arguments(&files), ["--tests", "--", "slow_"]);
     }
 
     #[test]

@@ -184,7 +184,7 @@ const TOOLS: &[Tool] = &[
         on_request: false,
     },
     Tool { name: "go", about: "the Go toolchain", bundle: &GO, program: "go/bin/go", on_request: true },
-    Tool { name: "chromium", about: "a browser", bundle: &CHROMIUM, program: "chromium", on_request: true },
+    Tool { name: "chromium", about: "a browser", bundle: &CHROMIUM, program: "chromium", on_request: false },
 ];
 
 /// Why a tool cannot be had.
