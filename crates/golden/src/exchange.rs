@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use testkit::http::{Connection, Error, Head, Target};
 
-use crate::compare::{find, same};
-use crate::normal::{Variables, normal, normal_text};
 use crate::scenario::{Impersonated, RecordedRequest};
+use comparison::normal::{Variables, normal, normal_text};
+use comparison::{find, same};
 
 /// How long an answer may take; streams have times of their own.
 const PATIENCE: Duration = Duration::from_secs(40);

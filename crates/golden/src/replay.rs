@@ -10,11 +10,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::http::Target;
 
-use crate::compare::{differences, find, leave_out};
 use crate::exchange::{Answer, Client};
-use crate::normal::Variables;
 use crate::scenario::{Scenario, Step};
 use crate::{Difference, Severity};
+use comparison::normal::Variables;
+use comparison::{differences, find, leave_out};
 
 /// What came of one scenario.
 #[derive(Debug, Clone)]

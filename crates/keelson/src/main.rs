@@ -11,6 +11,7 @@ mod memory;
 mod options;
 mod run;
 mod service_accounts;
+mod stand_in;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use std::time::Instant;
 use flags::Parsed;
 use options::{ServerOptions, Show};
 use run::Ending;
+use stand_in::Program;
 
 /// How many nodes `keelson up` has.
 const UP_NODES: usize = 3;
@@ -30,8 +32,20 @@ static ALLOCATOR: sampling::Sampled<mimalloc::MiMalloc> = sampling::Sampled(mima
 
 fn main() -> ExitCode {
     let begin = Instant::now();
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments = std::env::args();
+    let program = Program::named(&arguments.next().unwrap_or_default());
+    let arguments: Vec<String> = arguments.collect();
+    if program == Program::Etcd {
+        return envtest::shim::run(&arguments).map_or_else(|error| fail(&error), |text| print(&text));
+    }
     if let Some((command, rest)) = arguments.split_first() {
+        if command == "etcd" {
+            return envtest::shim::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
+        }
+        if command == "envtest" {
+            let ran = envtest::command::run(rest, server::version::API);
+            return ran.map_or_else(|error| fail(&error), |text| print(&text));
+        }
         if command == "kubeconfig" {
             storage::make_private();
             return operations::kubeconfig::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
@@ -51,7 +65,12 @@ fn main() -> ExitCode {
             };
         }
     }
-    let Parsed { options, without_effect, warnings } = match flags::parse(server_arguments(arguments)) {
+    let arguments = match program {
+        Program::ApiServer => stand_in::api_server_arguments(arguments, |name| std::env::var(name).ok()),
+        _ => Ok(server_arguments(arguments)),
+    };
+    let parsed = arguments.map_err(flags::Error::Refused).and_then(flags::parse);
+    let Parsed { mut options, without_effect, warnings } = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return fail(&error),
     };
@@ -71,6 +90,9 @@ fn main() -> ExitCode {
     }
     for warning in warnings {
         log::warn!("{warning}");
+    }
+    if program == Program::ApiServer {
+        stand_in::find_storage(&mut options);
     }
     match run::run(&options, begin) {
         Ok(Ending::Orderly) => ExitCode::SUCCESS,

@@ -49,6 +49,8 @@ pub(crate) struct ServerOptions {
     pub(crate) stream_bytes_per_second: Option<NonZeroU64>,
     pub(crate) streams: Option<u32>,
     pub(crate) shutdown_delay: Duration,
+    /// How long requests in flight may take to finish when the server stops; `None` for as long as usual.
+    pub(crate) drain: Option<Duration>,
     pub(crate) request_timeout: Duration,
     pub(crate) stall_timeout: Duration,
     pub(crate) memory_limit: MemoryLimit,
@@ -292,6 +294,7 @@ impl Default for ServerOptions {
             stream_bytes_per_second: None,
             streams: None,
             shutdown_delay: Duration::ZERO,
+            drain: None,
             request_timeout: Duration::from_secs(60),
             stall_timeout: Duration::from_secs(30),
             memory_limit: MemoryLimit::default(),

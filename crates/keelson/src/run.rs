@@ -648,6 +648,7 @@ fn advertised(bound: IpAddr) -> IpAddr {
 fn limits(options: &ServerOptions) -> Limits {
     let mut limits =
         Limits { request: options.request_timeout, stalled: options.stall_timeout, ..Limits::default() };
+    limits.drain = options.drain.unwrap_or(limits.drain);
     if let Some(streams) = options.streams {
         limits.streams = streams;
     }

@@ -92,7 +92,8 @@ impl Stores {
                 Ok(alone(Arc::new(memory)))
             }
             Backend::Embedded => {
-                let embedded = embedded::EmbeddedOptions { retention, ..Default::default() };
+                let embedded =
+                    embedded::EmbeddedOptions { retention, syncs: options.syncs, ..Default::default() };
                 let store = tokio::task::block_in_place(|| Embedded::open(&data_dir.store(), embedded))?;
                 data_dir.store_was_opened()?;
                 Ok(alone(Arc::new(store)))

@@ -16,6 +16,8 @@ pub struct StorageOptions {
     pub etcd: ClusterOptions,
     /// Which objects are encrypted.
     pub encryption: EncryptionOptions,
+    /// Whether the store of this process waits for the disk.
+    pub syncs: bool,
     /// How long the history of the store of this process is kept.
     pub retention: Duration,
     /// How long events are kept; zero for ever.
@@ -110,6 +112,7 @@ impl Default for StorageOptions {
             backend: Backend::Embedded,
             etcd: ClusterOptions::default(),
             encryption: EncryptionOptions::default(),
+            syncs: true,
             retention: Duration::from_secs(300),
             event_ttl: Duration::from_secs(3600),
         }

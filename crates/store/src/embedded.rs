@@ -68,6 +68,9 @@ pub struct EmbeddedOptions {
     pub value_limit: usize,
     /// The bytes of recent events that are kept in memory for followers; the others are read from disk.
     pub window: usize,
+    /// Whether commits wait for the disk. Without that, a crash of the machine may lose what was committed
+    /// last, or make the store unusable; one of the process loses nothing.
+    pub syncs: bool,
     /// The layer between the committer and the disk.
     pub media: Arc<dyn Media>,
 }
@@ -78,6 +81,7 @@ impl Default for EmbeddedOptions {
             retention: Duration::from_secs(300),
             value_limit: VALUE_LIMIT,
             window: 8 << 20,
+            syncs: true,
             media: Arc::new(Disk),
         }
     }

@@ -536,3 +536,21 @@ async fn random_faults_lose_nothing_acknowledged_and_hide_nothing_from_followers
         assert_eq!(replayed.get(&name), Some(&number), "followers saw the last number of {name}");
     }
 }
+
+#[tokio::test]
+async fn a_store_that_does_not_sync_never_asks_the_disk_and_keeps_what_was_committed() {
+    let directory = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Faults::default());
+    let options = || EmbeddedOptions { syncs: false, media: faults.clone(), ..EmbeddedOptions::default() };
+    let store = open(&directory, options());
+    faults.inject(Fault::Sync(Cause::Full), Lasting::UntilCleared);
+    assert_eq!(put(&store, "a", "1").await, Revision(1));
+    assert_eq!(put(&store, "a", "2").await, Revision(2));
+    store.compact(Revision(1)).await.unwrap();
+    assert!(store.health().is_good());
+    store.close();
+    drop(store);
+    let store = open(&directory, options());
+    assert_eq!(load(&store, "", None).unwrap().texts(), ["a=2"]);
+    assert_eq!(faults.hits(), 0, "no commit waited for a sync");
+}

@@ -351,6 +351,7 @@ impl Committer {
         let engine = self.shared.engine.read().unwrap_or_else(PoisonError::into_inner);
         let engine = engine.as_ref().ok_or(WriteError::Stopped)?;
         self.shared.count_written(rows.bytes() as u64);
+        let durability = if self.shared.options.syncs { durability } else { Durability::Lazy };
         engine.write(rows, durability, self.shared.options.media.as_ref())?;
         engine.check_place().map_err(WriteError::Io)?;
         self.unflushed = engine.unflushed();

@@ -30,6 +30,17 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "unsafe-no-fsync",
+        group: Group::Storage,
+        kind: ValueType::Switch,
+        default: "false",
+        help: "The embedded store does not wait for the disk, for tests: a crash of the machine may lose what was written \
+               last, or the whole store; one of the server loses nothing.",
+        effect: Effect::Set(|options, value| {
+            value::switch(value).map(|is_on| options.storage.syncs = !is_on)
+        }),
+    },
+    Flag {
         name: "etcd-servers",
         group: Group::Storage,
         kind: ValueType::List,

@@ -47,7 +47,7 @@ impl fmt::Display for Difference {
 }
 
 /// Every place where `got` is not `wanted`, in order.
-pub(crate) fn differences(wanted: &Value, got: &Value) -> Vec<Difference> {
+pub fn differences(wanted: &Value, got: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     collect(wanted, got, String::new(), &mut found);
     found
@@ -87,7 +87,7 @@ fn collect(wanted: &Value, got: &Value, path: String, found: &mut Vec<Difference
 }
 
 /// Equality, to which it does not matter whether a whole number was written with a fraction.
-pub(crate) fn same(a: &Value, b: &Value) -> bool {
+pub fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
             a == b || a.as_f64() == b.as_f64() && (a.is_f64() || b.is_f64())
@@ -97,7 +97,7 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// The value at `path`: keys and indexes with dots between them; a `~` is a dot that is part of a key.
-pub(crate) fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+pub fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, part| match value {
         Value::Array(items) => items.get(part.parse::<usize>().ok()?),
         Value::Object(fields) => fields.get(part).or_else(|| fields.get(&part.replace('~', "."))),
@@ -107,7 +107,7 @@ pub(crate) fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 
 /// Takes what is at `path` out of `value`; `*` is every key or index. An item of a list becomes null, so that
 /// the others keep their places.
-pub(crate) fn leave_out(value: &mut Value, path: &str) {
+pub fn leave_out(value: &mut Value, path: &str) {
     let parts: Vec<&str> = path.split('.').collect();
     leave_out_parts(value, &parts);
 }

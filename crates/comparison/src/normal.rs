@@ -11,6 +11,11 @@ pub struct Variables {
 }
 
 impl Variables {
+    /// None: for exchanges that are no scenario of their own.
+    pub fn none() -> Self {
+        Self::new("", "")
+    }
+
     /// Those that every scenario has.
     pub fn new(namespace: &str, run: &str) -> Self {
         Self { namespace: namespace.to_owned(), run: run.to_owned(), saved: Vec::new() }
@@ -32,7 +37,7 @@ impl Variables {
     /// `text` with every variable replaced by its value.
     ///
     /// ```
-    /// let mut variables = golden::normal::Variables::new("a-b", "r1");
+    /// let mut variables = comparison::normal::Variables::new("a-b", "r1");
     /// variables.save("rv", "42".into());
     /// assert_eq!(variables.fill("/{ns}/x-{run}?after=${rv}&{rv}"), "/a-b/x-r1?after=42&{rv}");
     /// ```
@@ -41,14 +46,15 @@ impl Variables {
     }
 
     /// The same inside the text of a JSON value.
-    pub(crate) fn fill_json(&self, text: &str) -> String {
+    pub fn fill_json(&self, text: &str) -> String {
         self.fill_with(text, |value| {
             let quoted = Value::from(value).to_string();
             quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
         })
     }
 
-    pub(crate) fn fill_value(&self, value: &Value) -> Value {
+    /// The same in every text of a value.
+    pub fn fill_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::from(self.fill(text)),
             Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
@@ -62,7 +68,7 @@ impl Variables {
 
     /// `value` with the saved numbers that [`normal`] leaves in texts, because they are too short to be
     /// unique.
-    pub(crate) fn fill_short(&self, value: &Value) -> Value {
+    pub fn fill_short(&self, value: &Value) -> Value {
         let left = self.saved.iter().filter(|(_, saved)| is_number(saved) && !is_unique(saved));
         let short = Self { namespace: "{ns}".into(), run: "{run}".into(), saved: left.cloned().collect() };
         if short.saved.is_empty() { value.clone() } else { short.fill_value(value) }
@@ -165,7 +171,11 @@ fn text(value: &str, variables: &Variables, key: &str, generated: &[Generated]) 
     for Generated { name, placeholder } in generated {
         text = text.replace(name, placeholder);
     }
-    text = text.replace(&variables.namespace, "{ns}").replace(&variables.run, "{run}");
+    for (value, placeholder) in [(&variables.namespace, "{ns}"), (&variables.run, "{run}")] {
+        if !value.is_empty() {
+            text = text.replace(value, placeholder);
+        }
+    }
     for (name, saved) in &variables.saved {
         if is_unique(saved) && is_number(saved) {
             text = text.replace(saved, &format!("${{{name}}}"));
