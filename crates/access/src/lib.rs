@@ -10,6 +10,7 @@ mod oidc;
 mod options;
 mod reload;
 pub mod service_accounts;
+pub mod token_signer;
 
 pub use authentication::Error;
 pub use families::register_families;

@@ -155,6 +155,8 @@ pub struct ServiceAccountOptions {
     pub extends: bool,
     /// Where the keys of the issuer are published.
     pub jwks_uri: Option<String>,
+    /// `ExternalServiceAccountTokenSigner`.
+    pub has_external_signers: bool,
 }
 
 impl Default for ServiceAccountOptions {
@@ -168,6 +170,7 @@ impl Default for ServiceAccountOptions {
             longest: Duration::ZERO,
             extends: true,
             jwks_uri: None,
+            has_external_signers: false,
         }
     }
 }

@@ -68,7 +68,7 @@ pub use pod_security::PodSecurity;
 pub use pod_toleration_restriction::PodTolerationRestriction;
 pub use pod_topology_labels::PodTopologyLabels;
 pub use priority::Priority;
-pub use resource_quota::{Quotas, ResourceQuota};
+pub use resource_quota::{CountElsewhere, Quotas, ResourceQuota};
 pub use runtime_class::RuntimeClass;
 pub use service_account::ServiceAccount;
 pub use storage_object_in_use_protection::StorageObjectInUseProtection;

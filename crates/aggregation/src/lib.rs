@@ -5,7 +5,9 @@
 //!    as a whole. A request takes it once.
 //! 2. [`Aggregation::run`] is the task that keeps it: it follows API services, services and endpoints, and
 //!    asks the servers behind them. A server that hangs costs its own questions their time, and nothing else.
-//! 3. [`Remote`] is one group version of such a server. The crate `server` hands requests on through it.
+//! 3. [`Mirror`] has the metadata of their objects, for garbage collection and quotas. It is kept by lists and
+//!    watches, and only while somebody follows it.
+//! 4. [`Remote`] is one group version of such a server. The crate `server` hands requests on through it.
 //!
 //! API services that this server serves itself are made and kept by the crate `system`.
 
@@ -20,6 +22,7 @@ mod families;
 mod fetch;
 mod headers;
 mod jobs;
+mod objects;
 mod priorities;
 mod registration;
 mod remote;
@@ -29,7 +32,7 @@ mod tests;
 mod work;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use admission::Lister;
 use cache::Resource;
@@ -37,11 +40,13 @@ use outbound::{CertificateFiles, ForwardTo, Forwarder, ResolveService, TlsError,
 use registry::{Address, Client, Registry};
 use schema::view::View as _;
 use schema::views::apiregistration::v1::APIService;
+use tokio::sync::watch;
 
-pub use content::{NamespacedResources, RemoteObjects, RemoteResource};
+pub use content::{RemoteObjects, RemoteResource, RemoteResources, RemoteWrite};
 pub use documents::{V2, V3};
 pub use families::{count_unavailable, forget_availability, register_families, show_availability};
 pub use headers::InvalidHeader;
+pub use objects::{Known, Mirror, MirrorChange, RemoteObject, Subscription};
 pub use priorities::{Priorities, builtin as builtin_priorities, of as priorities_of};
 pub use registration::Available;
 pub use remote::{Refusal, Remote, Use};
@@ -82,6 +87,10 @@ pub struct Aggregation {
     /// Whether the table has a remote group version, so that a request learns that there is none by one load.
     has_remotes: AtomicBool,
     discoveries: Mutex<Discoveries>,
+    /// The generation of the table.
+    generation: watch::Sender<u64>,
+    /// The metadata of the objects of other servers, while somebody follows it.
+    mirror: Mutex<Weak<Mirror>>,
 }
 
 impl std::fmt::Debug for Aggregation {
@@ -119,6 +128,8 @@ impl Aggregation {
             table: RwLock::default(),
             has_remotes: AtomicBool::new(false),
             discoveries: Mutex::default(),
+            generation: watch::Sender::default(),
+            mirror: Mutex::default(),
         };
         aggregation.refresh();
         Ok(Some(aggregation))
@@ -148,6 +159,11 @@ impl Aggregation {
         self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Tells when the table has become another one.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
     /// Takes the API services as they are stored now.
     fn refresh(&self) {
         let known = self.known.all();
@@ -167,6 +183,8 @@ impl Aggregation {
 
     fn publish(&self, current: &mut Arc<Table>, next: Table) {
         self.has_remotes.store(next.has_remotes(), Ordering::Relaxed);
+        let generation = next.generation();
         *current = Arc::new(next);
+        self.generation.send_replace(generation);
     }
 }

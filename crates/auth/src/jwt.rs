@@ -16,6 +16,7 @@ mod openssl;
 mod sign;
 
 pub use key::{InvalidKey, KeySet, PublicKey};
+pub(crate) use sign::part as encoded;
 pub use sign::{SigningFailed, SigningKey};
 
 use base64::Engine as _;

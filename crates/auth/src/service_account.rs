@@ -8,20 +8,26 @@
 //! 3. **Bound tokens** are issued for a time and for audiences. **Legacy tokens** are in a Secret, for as
 //!    long as that exists.
 //!
+//! Tokens are signed by a key of this server, or by a program beside it ([`TokenIssuer`]).
+//!
 //! Which tokens an account may have is for the caller of [`Issuer::issue`].
 
 mod authenticate;
 mod discovery;
+mod external;
 mod verified;
 
 pub use authenticate::{
     INVALID_SINCE, LAST_USED, LegacyUse, Objects, OnLegacyUse, ServiceAccountTokens, TokenSettings,
 };
-pub use discovery::{Discovery, NoDiscovery};
+pub use discovery::{Discovery, NoDiscovery, Published};
+pub use external::{ExternalKey, ExternalKeys, ExternalSigner, LONGEST_KEY_ID, SignedParts};
 
 use crate::jwt::{self, SigningFailed, SigningKey};
 use crate::{User, jwt::Claims};
 use object::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
 
 /// The issuer of legacy tokens.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
@@ -113,6 +119,70 @@ impl Issuer {
     }
 }
 
+/// Who signs tokens.
+pub enum TokenIssuer {
+    /// The server, by a key of its own.
+    Own(Issuer),
+    /// A program beside it.
+    External {
+        /// The name of the issuer, in the claim `iss`.
+        name: String,
+        /// The program.
+        signer: Arc<dyn ExternalSigner>,
+    },
+}
+
+/// Why there is no token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IssueFailed {
+    /// The key of the server does not sign.
+    #[error(transparent)]
+    Own(#[from] SigningFailed),
+    /// The program does not sign.
+    #[error("{0}")]
+    External(String),
+    /// A program signs, which signs no legacy tokens.
+    #[error("tokens of Secrets are not signed by an external signer")]
+    NoLegacy,
+}
+
+impl fmt::Debug for TokenIssuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(issuer) => issuer.fmt(f),
+            Self::External { name, .. } => {
+                f.debug_struct("External").field("name", name).finish_non_exhaustive()
+            }
+        }
+    }
+}
+
+impl TokenIssuer {
+    /// The token of a grant.
+    pub async fn issue(&self, grant: &Grant) -> Result<String, IssueFailed> {
+        match self {
+            Self::Own(issuer) => Ok(issuer.issue(grant)?),
+            Self::External { name, signer } => {
+                let claims = jwt::encoded(claims(name, grant));
+                external::sign(&**signer, &claims).await.map_err(IssueFailed::External)
+            }
+        }
+    }
+
+    /// The legacy token of a grant.
+    pub fn issue_legacy(&self, grant: &LegacyGrant) -> Result<String, IssueFailed> {
+        match self {
+            Self::Own(issuer) => Ok(issuer.issue_legacy(grant)?),
+            Self::External { .. } => Err(IssueFailed::NoLegacy),
+        }
+    }
+
+    /// Whether legacy tokens can be issued.
+    pub fn has_legacy(&self) -> bool {
+        matches!(self, Self::Own(_))
+    }
+}
+
 /// The claims of a grant.
 fn claims(issuer: &str, grant: &Grant) -> Map {
     let mut private = Map::new();
@@ -192,6 +262,8 @@ struct Verified {
     /// Whether it is a legacy token, by its issuer and its claims.
     is_legacy: bool,
     account: Account,
+    /// The state of the external keys by which the signature was verified.
+    generation: u64,
 }
 
 /// What the claims say of the account.
@@ -218,6 +290,7 @@ impl Verified {
             warn_after: claims.get(PRIVATE).and_then(|private| private.get("warnafter")?.as_i64()),
             is_legacy,
             account: if is_legacy { Account::legacy(claims) } else { Account::bound(claims) },
+            generation: 0,
         })
     }
 }

@@ -5,23 +5,31 @@
 //! at; [collect] looks at an object and decides by the newest state: whether an owner is there is looked up
 //! in the cache by the reference to it. An owner that is referred to by a kind or version that is not served
 //! keeps its dependents; they are looked at again when something else is served.
+//!
+//! Objects of other API servers are owners and dependents too. The mirror of them feeds the graph, and finds
+//! most owners; [remote] asks their servers for the rest, and changes and deletes their objects. What waits
+//! for another server has a queue of its own, so that a server that is slow holds up no object of this one.
 
 mod collect;
 mod find;
 mod graph;
 mod metadata;
+mod observed;
+mod remote;
 mod report;
 
 use crate::follow::on_change;
 use crate::queue::Queue;
 use crate::{Context, Controller, Recorder};
+use aggregation::{Mirror, MirrorChange, Subscription};
 use cache::Resource;
 use graph::Graph;
 use kinds::Verb;
 use registry::{Catalog, Client, Served};
+use remote::{RemoteWorker, Remotes};
 use report::Reporter;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tasks::Task;
 
 /// The controller.
@@ -36,14 +44,19 @@ pub const CONTROLLER: Controller = Controller {
 const NAME: &str = "garbage-collector-controller";
 /// How many objects are worked on at once.
 const AT_ONCE: usize = 32;
+/// How many of those that wait for other API servers.
+const REMOTES_AT_ONCE: usize = 8;
 
 async fn run(context: Context) {
     let queue = Arc::new(Queue::default());
+    let remotes = Remotes::new(&context);
+    let mirror = remotes.as_ref().map(|remotes| remotes.mirror.clone());
     let collector = Arc::new(Collector {
         client: context.client.clone(),
         // Its events name the controller, not its account.
         reporter: Reporter::start(Recorder::new(context.client.clone(), NAME)),
-        graph: Mutex::new(Graph::new(queue.clone())),
+        graph: Mutex::new(Graph::new(queue.clone(), mirror.clone())),
+        remotes,
     });
     let mut catalog = context.client.registry().follow_catalog();
     let mut followers = HashMap::new();
@@ -55,13 +68,38 @@ async fn run(context: Context) {
             collector.follow(&now, &mut followers);
         }
     };
-    tokio::join!(queue.work(&context, AT_ONCE, collector.clone()), follow);
+    let _mirrored = mirror.map(|mirror| subscribe(&mirror, &collector));
+    let elsewhere = async {
+        if let Some(remotes) = &collector.remotes {
+            let worker = Arc::new(RemoteWorker(collector.clone()));
+            remotes.queue.work(&context, REMOTES_AT_ONCE, worker).await;
+        }
+    };
+    tokio::join!(queue.work(&context, AT_ONCE, collector.clone()), elsewhere, follow);
+}
+
+/// Adds the objects of other servers to the graph.
+fn subscribe(mirror: &Arc<Mirror>, collector: &Arc<Collector>) -> Subscription {
+    let collector: Weak<Collector> = Arc::downgrade(collector);
+    mirror.subscribe(move |change| {
+        let Some(collector) = collector.upgrade() else { return };
+        match change {
+            MirrorChange::Object { prefix, before, after } => {
+                collector.graph().change_remote(prefix, before, after);
+            }
+            MirrorChange::Gone { prefix } => collector.graph().remove_remote(prefix),
+            MirrorChange::Kinds => collector.graph().retry_unresolved(),
+            MirrorChange::Synced { .. } => {}
+        }
+    })
 }
 
 struct Collector {
     client: Client,
     reporter: Reporter,
     graph: Mutex<Graph>,
+    /// `None` if no other API servers can be registered.
+    remotes: Option<Remotes>,
 }
 
 impl Collector {

@@ -5,12 +5,16 @@
 //! repairs what a crash left; when a quota is made, is removed or asks for other limits; when an object that
 //! a quota counts is removed, ends or uses something else; and some time after a write was charged and given
 //! up. Between those it sleeps.
+//!
+//! Objects of other API servers are counted too, by their number. Nothing is charged for them here, so that
+//! they count a moment after they were made, as far as the mirror of them knows.
 
 use crate::context::FIELD_MANAGER;
 use crate::follow::{StartFrom, follow};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::{Context, Controller};
 use admission::plugins::Quotas;
+use aggregation::{Mirror, MirrorChange, Subscription};
 use auth::SystemIdentity;
 use cache::{Cache, Entry, Update};
 use object::Text;
@@ -60,6 +64,8 @@ async fn run(context: Context) {
     let _quotas = follow(resource, StartFrom::Now, worker.report(redefined));
     let _abandoned = follow_abandoned(&quotas, &worker.queue);
     worker.follow_counted();
+    let mirror = context.settings.aggregation.as_ref().map(|servers| servers.mirror(&context.client));
+    let _mirrored = mirror.map(|mirror| worker.follow_mirror(&mirror));
     add_all(&worker.queue, &quotas);
     worker.queue.clone().work(&context, 1, worker).await;
 }
@@ -107,6 +113,24 @@ impl QuotaStatus {
                 }
             }
         }
+    }
+
+    /// Counts the objects of other API servers, and follows them.
+    fn follow_mirror(&self, mirror: &Arc<Mirror>) -> Subscription {
+        let known = Arc::downgrade(mirror);
+        self.quotas
+            .count_elsewhere(Arc::new(move |prefix, namespace| known.upgrade()?.count(prefix, namespace)));
+        let (quotas, queue) = (self.quotas.clone(), self.queue.clone());
+        mirror.subscribe(move |change| match change {
+            MirrorChange::Object { prefix, before, after } if before.is_some() != after.is_some() => {
+                let namespace = before.or(after).map(|object| object.names().0).unwrap_or_default();
+                if quotas.counts_elsewhere(prefix, namespace) {
+                    queue.add_after(namespace.into(), COLLECT);
+                }
+            }
+            MirrorChange::Synced { .. } => add_all(&queue, &quotas),
+            MirrorChange::Object { .. } | MirrorChange::Gone { .. } | MirrorChange::Kinds => {}
+        })
     }
 
     /// Follows the types that quotas count now.

@@ -4,7 +4,7 @@ use crate::{Context, Controller, ControllerSettings, Counters};
 use admission::plugins::{Builtin as _, Gates, NamespaceLifecycle, Parts, ResourceQuota, Shared};
 use admission::{Chain, Plugin};
 use auth::jwt::SigningKey;
-use auth::service_account::Issuer;
+use auth::service_account::{Issuer, TokenIssuer};
 use auth::{Authorizer, SystemIdentity};
 use cache::{Cache, Entry};
 use object::Value;
@@ -172,5 +172,12 @@ impl Fixture {
 fn tokens() -> TokenIssuing {
     let key = SigningKey::from_pem(SigningKey::generate().unwrap().as_bytes()).unwrap();
     let issuer = Issuer { name: "https://issuer.example".into(), key };
-    TokenIssuing { issuer, audiences: Vec::new(), longest: None, extends: false, discovery: None }
+    TokenIssuing {
+        issuer: TokenIssuer::Own(issuer),
+        audiences: Vec::new(),
+        longest: None,
+        extends: false,
+        discovery: None,
+        longest_extended: TokenIssuing::EXTENDED_LIFETIME,
+    }
 }

@@ -42,6 +42,12 @@ async fn run(context: Context) {
     else {
         return;
     };
+    let tokens = context.client.registry().config().tokens.as_ref();
+    if tokens.is_some_and(|tokens| !tokens.issuer.has_legacy()) {
+        // The reference's controller has a key of its own, or does not run.
+        log::info!("Secrets get no tokens of service accounts, because an external signer signs tokens");
+        return;
+    }
     let queue: Arc<Queue<Key>> = Arc::default();
     let _secrets = follow(secrets.clone(), StartFrom::State, {
         let queue = queue.clone();

@@ -27,7 +27,7 @@ use tasks::{Ended, Name};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use self::api::{CallError, Client, DecryptRequest, EncryptRequest, StatusResponse};
+use self::api::{Client, DecryptRequest, EncryptRequest, StatusResponse};
 use self::cache::{Asked, KeyDigest, Keys};
 use self::envelope::{EncryptedObject, SEED, check_key_id, shown_key_id};
 use self::key::{ReadKey, Seed};
@@ -372,8 +372,8 @@ impl Plugin {
                 Some(Ok(answer)) => {
                     Asked::Answered(ReadKey::new(object.source_type, &answer.plaintext).map(Arc::new))
                 }
-                Some(Err(CallError::Answered(error))) => Asked::Answered(Err(failed(error))),
-                Some(Err(CallError::Unanswered(error))) => Asked::Unanswered(failed(error)),
+                Some(Err(error)) if error.is_answer => Asked::Answered(Err(failed(error.to_string()))),
+                Some(Err(error)) => Asked::Unanswered(failed(error.to_string())),
                 None => Asked::Unanswered(failed("the call did not end in time".to_owned())),
             }
         })

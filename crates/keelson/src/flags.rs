@@ -203,6 +203,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     options.access.dynamic_resource_allocation = gates.objects.dynamic_resource_allocation;
     options.access.nodes_need_no_selectors = !gates.node_selectors;
     options.access.anonymous_is_fixed = !gates.anonymous_config;
+    options.access.service_accounts.has_external_signers = gates.external_signers;
     options.objects.gates = gates.objects;
     options.services.has_ranges_of_any_size = gates.service_ranges_of_any_size;
     options.storage.encryption.kms_v1 = gates.kms_v1;

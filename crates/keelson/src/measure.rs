@@ -106,6 +106,7 @@ pub(crate) fn configure(options: &ServerOptions) {
     access::register_families();
     definitions::register_families();
     encryption::register_families();
+    MAIN.register(access::token_signer::SIGNER_FAMILIES);
     expressions::register_families();
     outbound::register_families();
     process::register();

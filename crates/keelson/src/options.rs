@@ -202,6 +202,8 @@ pub(crate) struct Gates {
     /// `AnonymousAuthConfigurableEndpoints`.
     pub(crate) anonymous_config: bool,
     pub(crate) kms_v1: bool,
+    /// `ExternalServiceAccountTokenSigner`.
+    pub(crate) external_signers: bool,
     /// `APIServerTracing`.
     pub(crate) tracing: bool,
     /// `ComponentFlagz`.
@@ -232,6 +234,7 @@ impl Default for Gates {
             authentication_config: true,
             anonymous_config: true,
             kms_v1: false,
+            external_signers: false,
             tracing: true,
             flagz: false,
             statusz: false,

@@ -148,7 +148,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     // Keys, which a server makes before it writes to its store.
     let given = GivenFiles::new(options, addresses.advertised)?;
     let certificates = certificates(options, &stores, &data_dir, given, server.address());
-    let service_accounts = ServiceAccounts::load(options, &certificates, &addresses.external)?;
+    let service_accounts = ServiceAccounts::load(options, &certificates, &addresses.external).await?;
     let loaded = certificates.load()?;
     let proxy = backends::Identity::load(options, &stores.pki(&data_dir))?;
 

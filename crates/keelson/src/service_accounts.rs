@@ -2,10 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
+use access::token_signer::TokenSigner;
 use auth::SystemIdentity;
 use auth::jwt::{InvalidKey, KeySet, SigningKey};
-use auth::service_account::{Discovery, Issuer, LegacyUse, Objects, ServiceAccountTokens, TokenSettings};
+use auth::service_account::{
+    Discovery, ExternalSigner, Issuer, LegacyUse, NoDiscovery, Objects, Published, ServiceAccountTokens,
+    TokenIssuer, TokenSettings,
+};
 use cache::Cache;
 use object::{Map, Value};
 use registry::{Address, Client, Registry, TokenIssuing};
@@ -26,6 +31,8 @@ pub(crate) enum Error {
     PublicKeys { path: PathBuf, why: InvalidKey },
     #[error(transparent)]
     Own(#[from] certificates::Error),
+    #[error("{0}")]
+    Signer(String),
     #[error("the objects that decide about tokens are not there")]
     Missing,
 }
@@ -34,19 +41,24 @@ pub(crate) enum Error {
 pub(crate) struct ServiceAccounts {
     /// The keys that tokens are verified with.
     keys: KeySet,
+    /// The program that signs tokens, and has the keys.
+    signer: Option<Arc<dyn ExternalSigner>>,
     /// How tokens are issued.
     pub(crate) issuing: TokenIssuing,
 }
 
 impl ServiceAccounts {
-    /// Reads the keys, or takes that of the data directory. `external` is the address of the server for its
-    /// clients.
-    pub(crate) fn load(
+    /// Reads the keys, or takes that of the data directory, or connects to the program that signs. `external`
+    /// is the address of the server for its clients.
+    pub(crate) async fn load(
         options: &ServerOptions,
         certificates: &Certificates,
         external: &str,
     ) -> Result<Self, Error> {
         let given = &options.access.service_accounts;
+        if let Some(endpoint) = &given.signing_endpoint {
+            return Self::external(options, endpoint, external).await;
+        }
         let key = match &given.signing_key_file {
             Some(path) => {
                 let key = SigningKey::from_pem(&read(path)?);
@@ -62,20 +74,38 @@ impl ServiceAccounts {
         if given.key_files.is_empty() {
             keys = KeySet::new(vec![key.public().clone()]);
         }
-        let name = given.issuers().into_iter().next().unwrap_or_default();
+        let name = issuer(options);
         let discovery = Discovery::new(&name, given.jwks_uri.as_deref(), external, &keys);
-        let discovery = discovery.inspect_err(
-            |error| log::warn!(error:%; "the issuer of service account tokens has no OpenID documents"),
-        );
-        let longest = i64::try_from(given.longest.as_secs()).ok().filter(|seconds| *seconds > 0);
         let issuing = TokenIssuing {
-            issuer: Issuer { name, key },
+            issuer: TokenIssuer::Own(Issuer { name, key }),
             audiences: options.access.audiences(),
-            longest,
+            longest: seconds(given.longest),
             extends: given.extends,
-            discovery: discovery.ok(),
+            discovery: published(discovery.map(|documents| Published::Fixed(Arc::new(documents)))),
+            longest_extended: TokenIssuing::EXTENDED_LIFETIME,
         };
-        Ok(Self { keys, issuing })
+        Ok(Self { keys, signer: None, issuing })
+    }
+
+    /// Connects to the program that signs tokens.
+    async fn external(options: &ServerOptions, endpoint: &str, external: &str) -> Result<Self, Error> {
+        let given = &options.access.service_accounts;
+        let (signer, supported) = TokenSigner::connect(endpoint).await.map_err(Error::Signer)?;
+        let (longest, longest_extended, warnings) =
+            access::service_accounts::lifetimes(given, supported).map_err(Error::Signer)?;
+        warnings.iter().for_each(|warning| log::warn!("{warning}"));
+        let signer: Arc<dyn ExternalSigner> = signer;
+        let name = issuer(options);
+        let discovery = Published::of_signer(&name, given.jwks_uri.as_deref(), external, signer.clone());
+        let issuing = TokenIssuing {
+            issuer: TokenIssuer::External { name, signer: signer.clone() },
+            audiences: options.access.audiences(),
+            longest: seconds(longest),
+            extends: given.extends,
+            discovery: published(discovery),
+            longest_extended,
+        };
+        Ok(Self { keys: KeySet::default(), signer: Some(signer), issuing })
     }
 
     /// The method that accepts tokens.
@@ -88,12 +118,31 @@ impl ServiceAccounts {
         let settings = TokenSettings {
             issuers: options.access.service_accounts.issuers(),
             keys: self.keys.clone(),
+            external: self.signer.clone(),
             audiences: options.access.audiences(),
             lookup: options.access.service_accounts.lookup,
             on_legacy_use: Box::new(move |used| last_uses.note(used)),
         };
         Ok(ServiceAccountTokens::new(settings, Objects::of(cache).ok_or(Error::Missing)?))
     }
+}
+
+/// The issuer of tokens.
+fn issuer(options: &ServerOptions) -> String {
+    options.access.service_accounts.issuers().into_iter().next().unwrap_or_default()
+}
+
+/// A limit in seconds; `None` if there is none.
+fn seconds(longest: Duration) -> Option<i64> {
+    i64::try_from(longest.as_secs()).ok().filter(|seconds| *seconds > 0)
+}
+
+/// The OpenID documents, if there can be some.
+fn published(documents: Result<Published, NoDiscovery>) -> Option<Published> {
+    let documents = documents.inspect_err(
+        |error| log::warn!(error:%; "the issuer of service account tokens has no OpenID documents"),
+    );
+    documents.ok()
 }
 
 /// Notes the day of the last use of a legacy token at its Secret. It can do so once the registry is there,
@@ -154,7 +203,6 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 mod tests {
     use super::*;
     use auth::service_account::Reference;
-    use std::time::Duration;
     use store::memory::Memory;
 
     async fn registry() -> Arc<Registry> {

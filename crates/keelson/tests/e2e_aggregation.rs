@@ -539,3 +539,151 @@ fn namespace_is_emptied_of_objects_of_another_server_and_waits_for_a_dead_one() 
     eventually("the second namespace is gone", 2 * PATIENCE, || get(&second).0 == 404);
     assert!(group.extension.widgets().is_empty());
 }
+
+/// A config map with an owner.
+fn map(name: &str, owner: &Value) -> Value {
+    json!({"metadata": {"name": name, "ownerReferences": [owner]}})
+}
+
+fn reference(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": metadata["name"],
+        "uid": metadata["uid"], "blockOwnerDeletion": true})
+}
+
+#[test]
+fn objects_of_another_server_are_owners_and_dependents() {
+    let server = Arc::new(Server::start(&binary(), &[]).unwrap());
+    let group = Group::start_at(server.clone());
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let widgets = group.path("/namespaces/default/widgets");
+    let post = |path: &str, object: &Value| {
+        let (code, made) = server.call("POST", path, object).unwrap();
+        assert_eq!(code, 201, "{made}");
+        made
+    };
+    let widget = |name: &str, owners: &[&Value]| {
+        let mut widget = group.widget(name);
+        widget["metadata"]["ownerReferences"] = json!(owners);
+        reference(&post(&widgets, &widget))
+    };
+    let delete = |path: &str, policy: &str| {
+        let (code, said) = server.call("DELETE", path, &json!({"propagationPolicy": policy})).unwrap();
+        assert_eq!(code, 200, "{said}");
+    };
+    let has = |name: &str| server.call("GET", &format!("{maps}/{name}"), &Value::Null).unwrap().0 == 200;
+    let owners = |name: &str| {
+        let (_, map) = server.call("GET", &format!("{maps}/{name}"), &Value::Null).unwrap();
+        map["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len)
+    };
+    let is_gone = |widget: &str| !group.extension.widgets().contains(&format!("default/{widget}"));
+
+    // An owner there, a dependent here, and the other way round.
+    let there = widget("there", &[]);
+    let here = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "here", "blockOwnerDeletion": true,
+        "uid": post(maps, &json!({"metadata": {"name": "here"}}))["metadata"]["uid"]});
+    post(maps, &map("of-there", &there));
+    widget("of-here", &[&here]);
+    widget("of-both", &[&here, &there]);
+    post(
+        maps,
+        &map(
+            "of-nothing",
+            &json!({"apiVersion": there["apiVersion"], "kind": "Widget", "name": "never",
+        "uid": "11111111-2222-3333-4444-555555555555"}),
+        ),
+    );
+    eventually("a dependent of nothing is deleted", PATIENCE, || !has("of-nothing"));
+    delete(&format!("{maps}/here"), "Foreground");
+    eventually("the dependent goes before its owner", PATIENCE, || is_gone("of-here") && !has("here"));
+    eventually("the other owner is left", PATIENCE, || {
+        let (_, both) = server.call("GET", &format!("{widgets}/of-both"), &Value::Null).unwrap();
+        both["metadata"]["ownerReferences"].as_array().is_some_and(|owners| owners.len() == 1)
+    });
+    assert!(has("of-there"));
+    delete(&format!("{widgets}/there"), "Foreground");
+    eventually("all are gone", PATIENCE, || !has("of-there") && is_gone("of-both") && is_gone("there"));
+    let asked = group.extension.requests();
+    let user = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let by_collector = |method: &str| {
+        asked.iter().any(|request| request.method == method && request.all("x-remote-user") == [user])
+    };
+    assert!(by_collector("PATCH") && by_collector("DELETE"));
+
+    let there = widget("orphans", &[]);
+    post(maps, &map("orphan", &there));
+    delete(&format!("{widgets}/orphans"), "Orphan");
+    eventually("the owner is gone", PATIENCE, || is_gone("orphans"));
+    assert_eq!((has("orphan"), owners("orphan")), (true, 0));
+
+    // A dead server keeps the dependents of its objects, and holds up nothing else.
+    let there = widget("kept", &[]);
+    group.extension.behave(Behaviour::Failing(503));
+    group.touch();
+    group.wait_until("False", "FailedDiscoveryCheck");
+    for number in 0..20 {
+        post(maps, &map(&format!("kept-{number}"), &there));
+        post(
+            maps,
+            &map(
+                &format!("dangling-{number}"),
+                &json!({"apiVersion": there["apiVersion"], "kind": "Widget",
+            "name": "never", "uid": "11111111-2222-3333-4444-555555555555"}),
+            ),
+        );
+        post(
+            maps,
+            &map(
+                &format!("local-{number}"),
+                &json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "never",
+            "uid": "11111111-2222-3333-4444-555555555555"}),
+            ),
+        );
+    }
+    eventually("what does not need the dead server is deleted", PATIENCE, || {
+        (0..20).all(|number| !has(&format!("local-{number}")))
+    });
+    assert!((0..20).all(|number| has(&format!("kept-{number}")) && has(&format!("dangling-{number}"))));
+    group.extension.behave(Behaviour::Serving);
+    group.touch();
+    group.wait_until("True", "Passed");
+    eventually("the dangling ones are deleted", 2 * PATIENCE, || {
+        (0..20).all(|number| !has(&format!("dangling-{number}")))
+    });
+    assert!((0..20).all(|number| has(&format!("kept-{number}"))));
+}
+
+#[test]
+fn quota_counts_objects_of_another_server_and_keeps_the_number_of_a_dead_one() {
+    let server = Arc::new(Server::start(&binary(), &[]).unwrap());
+    let group = Group::start_at(server.clone());
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let name = format!("count/widgets.{}", group.name);
+    let mut hard = json!({"count/configmaps": "100"});
+    hard[&name] = json!("2");
+    group.create("default", "before");
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+    assert_eq!(server.call("POST", quotas, &quota).unwrap().0, 201);
+    let used = |name: &str| {
+        let (_, quota) = server.call("GET", &format!("{quotas}/q"), &Value::Null).unwrap();
+        quota["status"]["used"][name].clone()
+    };
+    eventually("the object from before is counted", PATIENCE, || used(&name) == "1");
+    // Nobody charges for it here: more than the quota are possible, as in the reference.
+    for widget in ["a", "b"] {
+        group.create("default", widget);
+    }
+    eventually("the new ones are counted", PATIENCE, || used(&name) == "3");
+    let widgets = group.path("/namespaces/default/widgets");
+    server.call("DELETE", &format!("{widgets}/a"), &Value::Null).unwrap();
+    eventually("the deleted one is not counted", PATIENCE, || used(&name) == "2");
+
+    group.extension.behave(Behaviour::Failing(503));
+    group.touch();
+    group.wait_until("False", "FailedDiscoveryCheck");
+    let maps = used("count/configmaps").as_str().unwrap().parse::<u32>().unwrap();
+    let map = json!({"metadata": {"name": "one-more"}});
+    assert_eq!(server.call("POST", "/api/v1/namespaces/default/configmaps", &map).unwrap().0, 201);
+    eventually("others are counted", PATIENCE, || used("count/configmaps") == (maps + 1).to_string());
+    assert_eq!(used(&name), "2");
+}

@@ -15,7 +15,7 @@
 //!
 //! [`Client`] speaks HTTP with one TLS identity. [`Kubeconfig`] reads the file that describes a server and
 //! the credentials for it, [`Endpoint`] is such a server, [`Webhook`] sends reviews to it. [`WebhookClients`]
-//! are for the webhooks that objects of the API name.
+//! are for the webhooks that objects of the API name. [`RpcClient`] calls programs on the same machine.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -31,6 +31,7 @@ mod forward;
 mod held;
 mod kubeconfig;
 mod pool;
+mod rpc;
 mod secret;
 mod shared;
 mod tls;
@@ -47,6 +48,7 @@ pub use forward::{CertificateFiles, ForwardBody, ForwardError, ForwardTo, Forwar
 pub use held::Guard;
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use pool::{Pool, Purpose};
+pub use rpc::{RpcClient, RpcError};
 pub use shared::Shared;
 pub use tls::{Identity, Tls, TlsError, Trust};
 pub use trace::within_trace;

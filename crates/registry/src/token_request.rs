@@ -10,7 +10,7 @@ use crate::managed::put_fields;
 use crate::object_meta::Stage;
 use crate::{Answer, Content, Registry, Target, WriteOptions, WriteRequest, object_meta};
 use admission::Operation;
-use auth::service_account::{Binding, Discovery, Grant, Issuer, Reference};
+use auth::service_account::{Binding, Grant, Published, Reference, TokenIssuer};
 use cache::{Entry, Freshness};
 use object::field::{self, Path};
 use object::time::Time;
@@ -33,14 +33,12 @@ const LONGEST_LIFETIME: i64 = 1 << 32;
 /// `expirationSeconds` of the tokens of pods. Such a token is extended, because old clients do not reload it
 /// when it is renewed.
 const EXTENDED_LIFETIME_ASKED: i64 = 60 * 60 + 7;
-/// The lifetime of an extended token, in seconds.
-const EXTENDED_LIFETIME: i64 = 365 * 24 * 60 * 60;
 
 /// The configuration of service account tokens.
 #[derive(Debug)]
 pub struct TokenIssuing {
     /// Signs the tokens.
-    pub issuer: Issuer,
+    pub issuer: TokenIssuer,
     /// The audiences of the server: the default audiences of a token.
     pub audiences: Vec<String>,
     /// The longest lifetime of a token, in seconds: `--service-account-max-token-expiration`.
@@ -48,7 +46,14 @@ pub struct TokenIssuing {
     /// Whether the tokens of pods are extended: `--service-account-extend-token-expiration`.
     pub extends: bool,
     /// The OpenID discovery documents, by which clients verify tokens; `None` if the issuer has none.
-    pub discovery: Option<Discovery>,
+    pub discovery: Option<Published>,
+    /// The longest lifetime of an extended token, in seconds.
+    pub longest_extended: i64,
+}
+
+impl TokenIssuing {
+    /// The lifetime of an extended token, in seconds, unless an external signer supports less.
+    pub const EXTENDED_LIFETIME: i64 = 365 * 24 * 60 * 60;
 }
 
 impl Registry {
@@ -93,6 +98,7 @@ impl Registry {
         let token = issuing
             .issuer
             .issue(&grant)
+            .await
             .map_err(|error| Status::internal_error(&format!("failed to generate token: {error}")))?;
         admitted.committed().await;
         target
@@ -295,7 +301,7 @@ fn grant(
         binding,
         audiences,
         issued: now.unix(),
-        lifetime: if is_extended { EXTENDED_LIFETIME } else { lifetime },
+        lifetime: if is_extended { issuing.longest_extended } else { lifetime },
         warn_after: is_extended.then_some(lifetime),
         id: object::name::random_uid().to_string(),
     }

@@ -59,6 +59,8 @@ tasks! {
     ApiServices = "api-services", Ready;
     /// Follows API services, and asks the servers behind them: `aggregation`.
     Aggregation = "aggregation", Ready;
+    /// Follows the objects of other API servers: `aggregation::Mirror`.
+    RemoteObjects = "remote-objects", Ready;
     /// Runs the controllers whenever this server leads: `controllers::Supervisor`.
     Controllers = "controllers", Ready;
     /// Repairs the addresses of services: `controllers::service_repair`.
@@ -81,6 +83,8 @@ tasks! {
     StoreHealthLog = "store-health-log", Ready;
     /// Reads the configuration of encryption again when it changes: `encryption::reload`.
     EncryptionReload = "encryption-reload", Ready;
+    /// Asks the program that signs tokens for its keys: `access::token_signer`.
+    TokenSignerKeys = "token-signer-keys", Ready;
     /// Asks a KMS plugin for its status: `encryption::kms`.
     KmsStatus = "kms-status", Ready;
     /// Keeps the memory of the process below its ceiling, and gives free memory back: `server::memory`.

@@ -2,9 +2,12 @@
 //! HTTP/2 and HTTP/1.1.
 //!
 //! It takes users from the headers of a proxy that shows a certificate of an authority, has discovery in both
-//! forms and OpenAPI v2 and v3, and serves get, list, watch, create, delete and deletecollection. The
+//! forms and OpenAPI v2 and v3, and serves get, list, watch, create, merge patches, delete and
+//! deletecollection, with finalizers and preconditions. The
 //! subresource `echo` of a widget sends back what it gets, over a WebSocket or any other protocol. It can be
 //! made slow, broken or silent.
+
+mod widgets;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -266,7 +269,7 @@ impl ExtensionServer {
             return echo(&mut request);
         }
         let body = match request.method() {
-            &Method::POST => {
+            &Method::POST | &Method::PATCH | &Method::DELETE => {
                 let body = request.body_mut().collect().await.map(|body| body.to_bytes());
                 serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default()
             }
@@ -317,7 +320,7 @@ impl State {
                             self.collection(request.method(), namespace, watch, body)
                         }
                         ["namespaces", namespace, "widgets", name] => {
-                            self.object(request.method(), namespace, name)
+                            self.object(request.method(), namespace, name, &body)
                         }
                         _ => status(404, "NotFound", "the server could not find the requested resource"),
                     }
@@ -362,7 +365,7 @@ impl State {
             Method::POST => self.create(namespace, body),
             Method::DELETE => {
                 for (namespace, name) in keys {
-                    self.object(&Method::DELETE, &namespace, &name);
+                    self.object(&Method::DELETE, &namespace, &name, &Value::Null);
                 }
                 json_answer(200, &json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}))
             }
@@ -370,53 +373,10 @@ impl State {
         }
     }
 
-    fn create(&mut self, namespace: &str, mut body: Value) -> Answer {
-        let name = body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let key = (namespace.to_owned(), name);
-        if self.widgets.contains_key(&key) {
-            return status(409, "AlreadyExists", "it exists");
-        }
-        self.revision += 1;
-        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("namespace".into(), namespace.into());
-            metadata.insert("uid".into(), format!("00000000-0000-0000-0000-{:012}", self.revision).into());
-            metadata.insert("resourceVersion".into(), self.revision.to_string().into());
-            metadata.insert("creationTimestamp".into(), "2026-01-01T00:00:00Z".into());
-        }
-        self.tell("ADDED", &key.0, &body);
-        self.widgets.insert(key, body.clone());
-        json_answer(201, &body)
-    }
-
-    fn object(&mut self, method: &Method, namespace: &str, name: &str) -> Answer {
-        let key = (namespace.to_owned(), name.to_owned());
-        let Some(widget) = self.widgets.get(&key).cloned() else {
-            return status(404, "NotFound", &format!("widgets \"{name}\" not found"));
-        };
-        match *method {
-            Method::GET => json_answer(200, &widget),
-            Method::DELETE => {
-                self.revision += 1;
-                self.widgets.remove(&key);
-                self.tell("DELETED", namespace, &widget);
-                json_answer(200, &json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}))
-            }
-            _ => status(405, "MethodNotAllowed", "the server does not allow this method"),
-        }
-    }
-
-    fn tell(&mut self, kind: &str, namespace: &str, widget: &Value) {
-        let event = event(kind, widget);
-        self.watchers.retain(|watcher| {
-            let concerns = watcher.namespace.is_empty() || watcher.namespace == namespace;
-            !concerns || watcher.events.send(event.clone()).is_ok()
-        });
-    }
-
     fn resources(&self) -> Value {
         json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{}/v1", self.group), "resources": [{
             "name": "widgets", "singularName": "widget", "namespaced": true, "kind": "Widget", "shortNames": ["wi"],
-            "verbs": ["create", "delete", "deletecollection", "get", "list", "watch"],
+            "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "watch"],
         }]})
     }
 
@@ -426,7 +386,7 @@ impl State {
             "versions": [{"version": "v1", "freshness": "Current", "resources": [{
                 "resource": "widgets", "responseKind": {"group": self.group, "version": "v1", "kind": "Widget"},
                 "scope": "Namespaced", "singularResource": "widget", "shortNames": ["wi"],
-                "verbs": ["create", "delete", "deletecollection", "get", "list", "watch"],
+                "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "watch"],
             }]}],
         }]})
     }

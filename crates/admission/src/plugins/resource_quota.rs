@@ -19,7 +19,7 @@ mod services;
 mod tests;
 mod volume_claims;
 
-pub use quotas::Quotas;
+pub use quotas::{CountElsewhere, Quotas};
 
 use super::{Builtin, Parts};
 use crate::{Attributes, Operation, Plugin, Reservation, Writer};

@@ -112,6 +112,11 @@ impl PublicKey {
         Some(Self::new(id, form))
     }
 
+    /// A key from its `SubjectPublicKeyInfo`, with an id; `None` if no token can be verified by it.
+    pub fn from_pkix(id: &str, der: &[u8]) -> Option<Self> {
+        Some(Self { id: id.to_owned(), ..Self::from_spki(der)? })
+    }
+
     /// A key of a JSON web key set; `None` if it is of another type or use.
     fn from_jwk(jwk: &Map) -> Option<Self> {
         let text = |key: &str| jwk.get(key).and_then(Value::as_str).unwrap_or_default();

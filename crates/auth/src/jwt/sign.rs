@@ -95,9 +95,15 @@ impl SigningKey {
     }
 
     pub(super) fn sign_with_header(&self, header: Map, claims: Map) -> Result<String, SigningFailed> {
-        let mut token = format!("{}.{}", part(header), part(claims));
+        let token = format!("{}.{}", part(header), part(claims));
+        let signature = self.sign_text(&token)?;
+        Ok(format!("{token}.{signature}"))
+    }
+
+    /// The signature of a text, in base64.
+    pub fn sign_text(&self, text: &str) -> Result<String, SigningFailed> {
         let random = SystemRandom::new();
-        let message = token.as_bytes();
+        let message = text.as_bytes();
         let signature = match &self.pair {
             Pair::Rsa(pair) => {
                 let mut signature = vec![0; pair.public_modulus_len()];
@@ -106,9 +112,16 @@ impl SigningKey {
             }
             Pair::Ec(pair) => pair.sign(&random, message).map(|signature| URL_SAFE_NO_PAD.encode(signature)),
         };
-        token.push('.');
-        token.push_str(&signature.map_err(|_| SigningFailed)?);
-        Ok(token)
+        signature.map_err(|_| SigningFailed)
+    }
+
+    /// The public key as a `SubjectPublicKeyInfo`; `None` if it cannot be encoded.
+    pub fn public_der(&self) -> Option<Vec<u8>> {
+        let der: PublicKeyX509Der<'_> = match &self.pair {
+            Pair::Rsa(pair) => pair.public_key().as_der().ok()?,
+            Pair::Ec(pair) => pair.public_key().as_der().ok()?,
+        };
+        Some(der.as_ref().to_vec())
     }
 }
 
@@ -119,7 +132,7 @@ impl fmt::Debug for SigningKey {
 }
 
 /// A part of a token, in base64.
-fn part(map: Map) -> String {
+pub(crate) fn part(map: Map) -> String {
     let mut out = Vec::new();
     json::encode_shape(&Shape::Any, &Value::Map(map), &mut out);
     URL_SAFE_NO_PAD.encode(out)

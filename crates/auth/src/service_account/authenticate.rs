@@ -1,7 +1,8 @@
 //! Authentication of tokens by their claims and the objects that the claims name.
 
+use super::external::keys_for;
 use super::verified::Tokens;
-use super::{Account, LEGACY_ISSUER, Reference, Verified};
+use super::{Account, ExternalKeys, ExternalSigner, LEGACY_ISSUER, Reference, Verified};
 use crate::families::{LEGACY, LEGACY_AUTO, LEGACY_INVALID, LEGACY_MANUAL, STALE, VALID};
 use crate::jwt::{Algorithm, KeySet, Unverified};
 use crate::{AuthenticateToken, InvalidToken, Token, TokenIdentity, TokenOutcome, User};
@@ -72,6 +73,8 @@ pub struct TokenSettings {
     pub issuers: Vec<String>,
     /// The keys that tokens are signed with.
     pub keys: KeySet,
+    /// The program that signs tokens instead, and has the keys.
+    pub external: Option<Arc<dyn ExternalSigner>>,
     /// The audiences of the server.
     pub audiences: Vec<String>,
     /// Whether legacy tokens are looked up: `--service-account-lookup`.
@@ -114,9 +117,15 @@ impl fmt::Debug for ServiceAccountTokens {
 
 impl AuthenticateToken for ServiceAccountTokens {
     fn authenticate<'a>(&'a self, token: Token<'a>, audiences: &'a [String]) -> Deferred<'a, TokenOutcome> {
-        Deferred::Now(
-            self.authenticate_at(token.0, audiences, Time::now().unix()).map_err(InvalidToken::from),
-        )
+        match (&self.settings.external, self.unknown_key(token.0)) {
+            (Some(signer), Some(key_id)) => Deferred::later(async move {
+                keys_for(&**signer, &key_id).await;
+                self.authenticate_at(token.0, audiences, Time::now().unix()).map_err(InvalidToken::from)
+            }),
+            _ => Deferred::Now(
+                self.authenticate_at(token.0, audiences, Time::now().unix()).map_err(InvalidToken::from),
+            ),
+        }
     }
 }
 
@@ -126,13 +135,37 @@ impl ServiceAccountTokens {
         Self { settings, objects, tokens: Tokens::default() }
     }
 
+    /// The key that a token of one of the issuers names, if the program that signs tokens has to be asked for
+    /// it.
+    fn unknown_key(&self, token: &str) -> Option<String> {
+        let signer = self.settings.external.as_ref()?;
+        let unverified = Unverified::parse(token)?;
+        let issuer = unverified.issuer();
+        let is_known = issuer == LEGACY_ISSUER || self.settings.issuers.iter().any(|known| known == issuer);
+        let key_id = unverified.key_id();
+        (is_known && signer.keys().all().candidates(key_id).next().is_none()).then(|| key_id.to_owned())
+    }
+
+    /// The keys of now, and their generation.
+    fn keys(&self) -> (Option<Arc<ExternalKeys>>, u64) {
+        let external = self.settings.external.as_ref().map(|signer| signer.keys());
+        let generation = external.as_ref().map_or(0, |keys| keys.generation);
+        (external, generation)
+    }
+
     pub(super) fn authenticate_at(
         &self,
         token: &str,
         asked: &[String],
         now: i64,
     ) -> Result<Option<TokenIdentity>, String> {
-        let Some(verified) = self.tokens.of(token, || self.verify(token))? else { return Ok(None) };
+        let (external, generation) = self.keys();
+        let keys = external.as_ref().map_or(&self.settings.keys, |external| external.all());
+        let verify = || {
+            let verified = self.verify(token, keys)?;
+            Ok::<_, String>(verified.map(|verified| Verified { generation, ..verified }))
+        };
+        let Some(verified) = self.tokens.of(token, generation, verify)? else { return Ok(None) };
         let audiences = self.audiences(&verified, asked)?;
         let identity = match verified.is_legacy {
             true => self.legacy(token, &verified, audiences, now),
@@ -165,14 +198,14 @@ impl ServiceAccountTokens {
     }
 
     /// The claims of a token, if its issuer is known and its signature valid.
-    fn verify(&self, token: &str) -> Result<Option<Verified>, String> {
+    fn verify(&self, token: &str, keys: &KeySet) -> Result<Option<Verified>, String> {
         let Some(unverified) = Unverified::parse(token) else { return Ok(None) };
         let issuer = unverified.issuer();
         if issuer != LEGACY_ISSUER && !self.settings.issuers.iter().any(|known| known == issuer) {
             return Ok(None);
         }
         let key_id = unverified.key_id().to_owned();
-        let keys = self.settings.keys.candidates(&key_id);
+        let keys = keys.candidates(&key_id);
         if keys.clone().next().is_none() {
             return Err("invalid signature, no keys found".into());
         }

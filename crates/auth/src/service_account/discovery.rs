@@ -1,8 +1,10 @@
 //! The documents by which others verify the tokens of this server's service accounts: OpenID Connect
 //! discovery.
 
+use super::ExternalSigner;
 use crate::jwt::KeySet;
 use schema::json;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The documents, as they are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,9 @@ pub enum NoDiscovery {
     /// The issuer has a fragment.
     #[error("issuer URL may not include a fragment, got: {0}")]
     Fragment(String),
+    /// A program has no keys that are for others.
+    #[error("no keys provided for validating keyset")]
+    NoKeys,
     /// The address of the keys is not an https URL.
     #[error("jwksURI requires https scheme, parsed as: {0}")]
     KeysScheme(String),
@@ -66,6 +71,89 @@ impl Discovery {
             algorithms.join(",")
         );
         Ok(Self { configuration, keys: keys.to_jwks() })
+    }
+}
+
+/// The documents, which change with the keys of an external signer.
+#[derive(Debug)]
+pub enum Published {
+    /// Those of keys that do not change.
+    Fixed(Arc<Discovery>),
+    /// Those of the keys of a program.
+    External(Box<ExternalDiscovery>),
+}
+
+/// The documents about the keys of a program.
+pub struct ExternalDiscovery {
+    issuer: String,
+    keys_uri: Option<String>,
+    external: String,
+    signer: Arc<dyn ExternalSigner>,
+    /// The generation of the keys, and the documents about them.
+    made: RwLock<(u64, Arc<Discovery>)>,
+}
+
+impl std::fmt::Debug for ExternalDiscovery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExternalDiscovery").field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}
+
+impl Published {
+    /// The documents about the keys of a program.
+    pub fn of_signer(
+        issuer: &str,
+        keys_uri: Option<&str>,
+        external: &str,
+        signer: Arc<dyn ExternalSigner>,
+    ) -> Result<Self, NoDiscovery> {
+        let keys = signer.keys();
+        if keys.published().keys().is_empty() {
+            return Err(NoDiscovery::NoKeys);
+        }
+        let first = Discovery::new(issuer, keys_uri, external, keys.published())?;
+        Ok(Self::External(Box::new(ExternalDiscovery {
+            issuer: issuer.to_owned(),
+            keys_uri: keys_uri.map(str::to_owned),
+            external: external.to_owned(),
+            made: RwLock::new((keys.generation, Arc::new(first))),
+            signer,
+        })))
+    }
+
+    /// The documents of now.
+    pub fn documents(&self) -> Arc<Discovery> {
+        match self {
+            Self::Fixed(documents) => documents.clone(),
+            Self::External(external) => external.documents(),
+        }
+    }
+
+    /// How long the documents may be kept by others, in seconds.
+    pub fn max_age(&self) -> u32 {
+        match self {
+            Self::Fixed(_) => Discovery::MAX_AGE,
+            Self::External(external) => external.signer.max_age(),
+        }
+    }
+}
+
+impl ExternalDiscovery {
+    fn documents(&self) -> Arc<Discovery> {
+        let keys = self.signer.keys();
+        {
+            let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+            // Without a key to publish, the documents from before stay, as in the reference.
+            if made.0 == keys.generation || keys.published().keys().is_empty() {
+                return made.1.clone();
+            }
+        }
+        let made = Discovery::new(&self.issuer, self.keys_uri.as_deref(), &self.external, keys.published());
+        let mut current = self.made.write().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(documents) = made {
+            *current = (keys.generation, Arc::new(documents));
+        }
+        current.1.clone()
     }
 }
 

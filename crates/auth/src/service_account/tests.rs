@@ -37,6 +37,7 @@ impl World {
         let mut settings = TokenSettings {
             issuers: vec![ISSUER.into(), "https://old.example".into()],
             keys: KeySet::new(vec![issuer.key.public().clone()]),
+            external: None,
             audiences: vec![ISSUER.into()],
             lookup: true,
             on_legacy_use: Box::new(move |used| noted.lock().unwrap().push(used)),
@@ -439,4 +440,139 @@ async fn tokens_that_are_to_be_renewed_are_counted_by_whether_they_were() {
     assert_eq!(counts(), [1, 0]);
     world.tokens.authenticate_at(&token, &[], NOW + 61).unwrap();
     assert_eq!(counts(), [1, 1]);
+}
+
+/// A program that signs tokens by a key, whose keys can change.
+struct Program {
+    key: SigningKey,
+    header: String,
+    keys: Mutex<Arc<ExternalKeys>>,
+    next: Mutex<Option<Arc<ExternalKeys>>>,
+}
+
+impl Program {
+    fn new() -> Arc<Self> {
+        let key = SigningKey::from_pem(SigningKey::generate().unwrap().as_bytes()).unwrap();
+        let header = r#"{"alg":"ES256","kid":"k1","typ":"JWT"}"#.to_owned();
+        let program = Self { key, header, keys: Mutex::default(), next: Mutex::default() };
+        *program.keys.lock().unwrap() = program.state(1, &[("k1", false)]);
+        Arc::new(program)
+    }
+
+    /// A state in which the key has these ids.
+    fn state(&self, generation: u64, ids: &[(&str, bool)]) -> Arc<ExternalKeys> {
+        let der = self.key.public_der().unwrap();
+        let keys = ids.iter().map(|(id, is_excluded)| ExternalKey {
+            key: crate::jwt::PublicKey::from_pkix(id, &der).unwrap(),
+            is_excluded: *is_excluded,
+        });
+        Arc::new(ExternalKeys::new(generation, keys.collect()))
+    }
+}
+
+impl ExternalSigner for Program {
+    fn sign<'a>(&'a self, claims: &'a str) -> tasks::BoxFuture<'a, Result<SignedParts, String>> {
+        let header = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&self.header);
+        let signature = self.key.sign_text(&format!("{header}.{claims}")).unwrap();
+        Box::pin(async move { Ok(SignedParts { header, signature }) })
+    }
+
+    fn keys(&self) -> Arc<ExternalKeys> {
+        self.keys.lock().unwrap().clone()
+    }
+
+    fn refresh(&self) -> tasks::BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            match self.next.lock().unwrap().take() {
+                Some(next) => *self.keys.lock().unwrap() = next,
+                None => return Err("no answer".to_owned()),
+            }
+            Ok(())
+        })
+    }
+
+    fn max_age(&self) -> u32 {
+        7
+    }
+}
+
+fn issuer_of(program: &Arc<Program>) -> TokenIssuer {
+    TokenIssuer::External { name: ISSUER.into(), signer: program.clone() }
+}
+
+#[tokio::test]
+async fn token_of_a_program_is_accepted_by_the_keys_that_the_program_has_now() {
+    let program = Program::new();
+    let world = World::new(|settings| settings.external = Some(program.clone())).await;
+    let token = issuer_of(&program).issue(&Grant { issued: Time::now().unix(), ..grant() }).await.unwrap();
+    let ask = async || {
+        let asked = world.tokens.authenticate(crate::Token(&token), &[]).wait().await;
+        asked.map(|identity| identity.unwrap().user.name).map_err(|error| error.to_string())
+    };
+    assert_eq!(ask().await.unwrap(), "system:serviceaccount:n:a");
+    assert!(world.ask(&world.issue(|_| {})).is_err(), "the key of the server itself counts no more");
+
+    // The key goes: the token that was verified by it is refused at once.
+    *program.keys.lock().unwrap() = program.state(2, &[("k2", false)]);
+    assert!(ask().await.unwrap_err().contains("invalid signature, no keys found"));
+    // A key that is not known is asked for.
+    *program.next.lock().unwrap() = Some(program.state(3, &[("k2", false), ("k1", true)]));
+    assert_eq!(ask().await.unwrap(), "system:serviceaccount:n:a");
+    assert!(matches!(
+        issuer_of(&program).issue_legacy(&LegacyGrant {
+            namespace: "n".into(),
+            account: reference("a", "account-uid"),
+            secret: "s".into()
+        }),
+        Err(IssueFailed::NoLegacy)
+    ));
+}
+
+#[tokio::test]
+async fn header_of_a_program_is_checked() {
+    let refused = async |header: &str| {
+        let mut program = Program::new();
+        let changed = Arc::get_mut(&mut program).unwrap();
+        changed.header = header.to_owned();
+        *changed.keys.lock().unwrap() = changed.state(1, &[("k1", false), ("old", true)]);
+        issuer_of(&program).issue(&grant()).await.map_err(|error| error.to_string())
+    };
+    let long = format!(r#"{{"alg":"ES256","kid":"{}","typ":"JWT"}}"#, "x".repeat(1025));
+    for (header, why) in [
+        (r#"{"alg":"ES256","kid":"k1"}"#, "bad type"),
+        (r#"{"alg":"ES256","typ":"JWT"}"#, "key id missing"),
+        (&*long, "key id longer than 1 kb"),
+        (r#"{"alg":"HS256","kid":"k1","typ":"JWT"}"#, r#"bad signing algorithm "HS256""#),
+        (r#"{"kid":"k1","typ":"JWT"}"#, r#"bad signing algorithm """#),
+        (
+            r#"{"alg":"ES256","kid":"k1","typ":"JWT","jwk":"x"}"#,
+            r#"while parsing header JSON: json: unknown field "jwk""#,
+        ),
+        (
+            r#"{"alg":"ES256","kid":"old","typ":"JWT"}"#,
+            "key used for signing JWT (kid: old) is excluded from OIDC discovery docs",
+        ),
+    ] {
+        assert_eq!(refused(header).await.unwrap_err(), format!("while validating header: {why}"));
+    }
+    assert!(
+        refused("{").await.unwrap_err().starts_with("while validating header: while parsing header JSON: ")
+    );
+    assert!(refused(r#"{"alg":"ES256","kid":"k1","typ":"JWT"}"#).await.is_ok());
+}
+
+#[tokio::test]
+async fn documents_have_the_keys_that_are_not_excluded_and_follow_them() {
+    let program = Program::new();
+    let published = Published::of_signer(ISSUER, None, "10.0.0.1:6443", program.clone()).unwrap();
+    let has = |id: &str| published.documents().keys.contains(&format!(r#""kid":"{id}""#));
+    assert!(has("k1"));
+    assert_eq!(published.max_age(), 7);
+    *program.keys.lock().unwrap() = program.state(2, &[("k1", true), ("k2", false)]);
+    assert!(has("k2") && !has("k1"));
+    // Without a key for others, the documents stay as they were.
+    *program.keys.lock().unwrap() = program.state(3, &[("k3", true)]);
+    assert!(has("k2"));
+    let none = Published::of_signer(ISSUER, None, "10.0.0.1:6443", program.clone());
+    assert_eq!(none.unwrap_err(), NoDiscovery::NoKeys);
 }

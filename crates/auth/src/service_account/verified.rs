@@ -25,10 +25,12 @@ struct Generations {
 }
 
 impl Tokens {
-    /// The claims of a token; those that `verify` finds are kept.
+    /// The claims of a token; those that `verify` finds are kept for as long as the external keys have this
+    /// generation.
     pub(super) fn of<E>(
         &self,
         token: &str,
+        generation: u64,
         verify: impl FnOnce() -> Result<Option<Verified>, E>,
     ) -> Result<Option<Arc<Verified>>, E> {
         if token.len() > LONGEST {
@@ -38,10 +40,11 @@ impl Tokens {
         key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         {
             let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(known) = generations.new.get(&key) {
+            let is_current = |known: &&Arc<Verified>| known.generation == generation;
+            if let Some(known) = generations.new.get(&key).filter(is_current) {
                 return Ok(Some(known.clone()));
             }
-            if let Some(known) = generations.old.remove(&key) {
+            if let Some(known) = generations.old.remove(&key).filter(|known| is_current(&known)) {
                 generations.insert(key, known.clone());
                 return Ok(Some(known));
             }
@@ -92,6 +95,7 @@ mod tests {
             issued: None,
             is_legacy: false,
             warn_after: None,
+            generation: 0,
             account: Account {
                 namespace: String::new(),
                 account: Reference::default(),
@@ -104,14 +108,14 @@ mod tests {
 
     /// Whether a token is known without verifying it.
     fn knows(tokens: &Tokens, token: &str) -> bool {
-        tokens.of(token, || Ok::<_, ()>(None)).unwrap().is_some()
+        tokens.of(token, 0, || Ok::<_, ()>(None)).unwrap().is_some()
     }
 
     #[test]
     fn number_of_tokens_is_bounded_and_those_in_use_stay() {
         let tokens = Tokens::default();
         for number in 0..3 * MOST {
-            tokens.of(&number.to_string(), || Ok::<_, ()>(Some(verified()))).unwrap();
+            tokens.of(&number.to_string(), 0, || Ok::<_, ()>(Some(verified()))).unwrap();
             assert!(number == 0 || knows(&tokens, "0"), "the first one is in use: {number}");
         }
         assert!(tokens.len() <= 2 * MOST);
@@ -121,13 +125,14 @@ mod tests {
     #[test]
     fn only_verified_tokens_of_usual_length_are_kept() {
         let tokens = Tokens::default();
-        assert_eq!(tokens.of("a", || Err::<_, ()>(())), Err(()));
-        assert_eq!(tokens.of("a", || Ok::<_, ()>(None)), Ok(None));
+        assert_eq!(tokens.of("a", 0, || Err::<_, ()>(())), Err(()));
+        assert_eq!(tokens.of("a", 0, || Ok::<_, ()>(None)), Ok(None));
         let long = "x".repeat(LONGEST + 1);
-        assert!(tokens.of(&long, || Ok::<_, ()>(Some(verified()))).unwrap().is_some());
+        assert!(tokens.of(&long, 0, || Ok::<_, ()>(Some(verified()))).unwrap().is_some());
         assert_eq!(tokens.len(), 0);
-        tokens.of("a", || Ok::<_, ()>(Some(verified()))).unwrap();
+        tokens.of("a", 0, || Ok::<_, ()>(Some(verified()))).unwrap();
         assert!(knows(&tokens, "a"));
+        assert_eq!(tokens.of("a", 1, || Ok::<_, ()>(None)), Ok(None), "the keys are others");
         tokens.remove("a");
         assert!(!knows(&tokens, "a"));
     }

@@ -1,7 +1,8 @@
 //! What depends on what, by uid, and which owners wait for their dependents.
 //!
 //! Only objects that have owners are in it, once for each owner. It is kept from the index records of
-//! changes. Decoded are only the finalizers of objects that are being deleted.
+//! changes. Decoded are only the finalizers of objects that are being deleted. Objects of other API servers
+//! are in it too, from the changes of the mirror.
 //!
 //! 1. An object that gets an owner is due, unless a glance finds all its owners: otherwise its next look
 //!    finds out which are there.
@@ -12,9 +13,11 @@
 
 use super::find::{Found, find};
 use super::metadata::{Metadata, Policy};
+use super::observed::Observed;
 use crate::queue::Queue;
 pub(super) use crate::uid::Uid;
-use cache::{Cursor, Entry, Resource, Update};
+use aggregation::{Mirror, RemoteObject};
+use cache::{Cursor, Resource, Update};
 use registry::{Catalog, Served};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
@@ -52,11 +55,13 @@ pub(super) struct Graph {
     edges: Edges,
     /// The catalog; `None` before [`Graph::set_catalog`].
     catalog: Option<Arc<Catalog>>,
+    /// The objects of other API servers.
+    mirror: Option<Arc<Mirror>>,
 }
 
 impl Graph {
     /// An empty graph, which adds objects that are due to a queue.
-    pub(super) fn new(queue: Arc<Queue<Item>>) -> Self {
+    pub(super) fn new(queue: Arc<Queue<Item>>, mirror: Option<Arc<Mirror>>) -> Self {
         let edges = Edges {
             queue,
             dependents: BTreeSet::new(),
@@ -66,7 +71,7 @@ impl Graph {
             loaded: HashSet::new(),
             owned: Vec::new(),
         };
-        Self { types: HashMap::new(), edges, catalog: None }
+        Self { types: HashMap::new(), edges, catalog: None, mirror }
     }
 
     /// Follows a type from its state on.
@@ -153,6 +158,26 @@ impl Graph {
         }
     }
 
+    /// An object of another API server was made, changed or removed.
+    pub(super) fn change_remote(
+        &mut self,
+        prefix: &Arc<str>,
+        before: Option<&RemoteObject>,
+        after: Option<&RemoteObject>,
+    ) {
+        if !self.types.contains_key(prefix) {
+            self.edges.change(prefix, before, after);
+        }
+        self.glance();
+    }
+
+    /// Forgets the objects of a kind that no other API server has any more.
+    pub(super) fn remove_remote(&mut self, prefix: &str) {
+        if !self.types.contains_key(prefix) {
+            self.edges.clear(prefix);
+        }
+    }
+
     /// Whether an object has dependents.
     pub(super) fn has_dependents(&self, uid: &Uid) -> bool {
         self.edges.dependents_of(uid).next().is_some()
@@ -162,11 +187,20 @@ impl Graph {
     pub(super) fn has_waiting_dependent(&self, uid: &Uid) -> bool {
         let is_waiting = |item: &Item| {
             let (namespace, name) = item.names();
-            let resource = self.types.get(&item.prefix).map(|followed| followed.cursor.resource());
-            let entry = resource.and_then(|resource| resource.lookup(namespace, name).ok().flatten());
-            entry.is_some_and(|entry| {
-                entry.is_deleting() && self.policy(&entry.uid().into()) == Some(Policy::Foreground)
-            })
+            let waits = |object: &dyn Observed| {
+                object.is_deleting() && self.policy(&object.uid().into()) == Some(Policy::Foreground)
+            };
+            match (self.types.get(&item.prefix), &self.mirror) {
+                (Some(followed), _) => {
+                    let entry = followed.cursor.resource().lookup(namespace, name).ok().flatten();
+                    entry.is_some_and(|entry| waits(&*entry))
+                }
+                (None, Some(mirror)) => {
+                    let object = mirror.lookup(&item.prefix, namespace, name);
+                    object.is_some_and(|object| waits(&*object))
+                }
+                (None, None) => false,
+            }
         };
         self.edges.dependents_of(uid).any(is_waiting)
     }
@@ -227,7 +261,9 @@ impl Followed {
         let Self { prefix, cursor, .. } = self;
         cursor.advance(|update| match update {
             Update::Reset => edges.reset(prefix),
-            Update::Change { before, after } => edges.change(prefix, before, after),
+            Update::Change { before, after } => {
+                edges.change(prefix, before.map(|entry| &**entry), after.map(|entry| &**entry));
+            }
         });
     }
 }
@@ -300,14 +336,14 @@ impl Edges {
     }
 
     /// An object was made, changed or removed.
-    fn change(&mut self, prefix: &Arc<str>, before: Option<&Arc<Entry>>, after: Option<&Arc<Entry>>) {
+    fn change<O: Observed>(&mut self, prefix: &Arc<str>, before: Option<&O>, after: Option<&O>) {
         match (before, after) {
             (Some(old), Some(new)) if old.uid() != new.uid() => {
                 self.change(prefix, before, None);
                 self.change(prefix, None, after);
             }
             (old, new) => {
-                self.change_owners(prefix, old.map(|entry| &**entry), new.map(|entry| &**entry));
+                self.change_owners(prefix, old, new);
                 match (old, new) {
                     (Some(old), None) => self.removed(old),
                     (_, Some(new)) if new.is_deleting() => self.deleting(prefix, new),
@@ -317,21 +353,19 @@ impl Edges {
         }
     }
 
-    fn change_owners(&mut self, prefix: &Arc<str>, before: Option<&Entry>, after: Option<&Entry>) {
-        let Some(entry) = after.or(before) else { return };
-        let has_owners = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.owners().len() > 0);
+    fn change_owners<O: Observed>(&mut self, prefix: &Arc<str>, before: Option<&O>, after: Option<&O>) {
+        let Some(object) = after.or(before) else { return };
+        let has_owners = |object: Option<&O>| object.is_some_and(Observed::has_owners);
         if !has_owners(before) && !has_owners(after) {
             return;
         }
-        let is_same = before.zip(after).is_some_and(|(before, after)| before.owners().eq(after.owners()));
+        let is_same = before.zip(after).is_some_and(|(before, after)| before.has_owners_of(after));
         if is_same && self.waiting.is_empty() {
             return;
         }
-        let owners = |entry: Option<&Entry>| -> BTreeSet<Uid> {
-            entry.into_iter().flat_map(Entry::owners).map(Uid::from).collect()
-        };
+        let owners = |object: Option<&O>| object.map(Observed::owners).unwrap_or_default();
         let (old, new) = (owners(before), owners(after));
-        let item = Item { prefix: prefix.clone(), key: entry.key().into() };
+        let item = Item { prefix: prefix.clone(), key: object.key().into() };
         for owner in old.difference(&new) {
             self.dependents.remove(&(owner.clone(), item.clone()));
             self.release(owner, &item);
@@ -352,8 +386,8 @@ impl Edges {
     }
 
     /// An object is gone.
-    fn removed(&mut self, entry: &Entry) {
-        let uid = Uid::from(entry.uid());
+    fn removed(&mut self, object: &impl Observed) {
+        let uid = Uid::from(object.uid());
         self.waiting.remove(&uid);
         let mut dependents = self.dependents_of(&uid).peekable();
         if dependents.peek().is_none() {
@@ -367,16 +401,13 @@ impl Edges {
     }
 
     /// An object is being deleted.
-    fn deleting(&mut self, prefix: &Arc<str>, entry: &Entry) {
-        let uid = Uid::from(entry.uid());
-        let metadata = Metadata::read(entry).inspect_err(|error| {
-            log::error!(object:? = entry, error:%; "the metadata of an object cannot be decoded");
-        });
-        let Some(policy) = metadata.ok().and_then(|metadata| metadata.awaits()) else {
+    fn deleting(&mut self, prefix: &Arc<str>, object: &impl Observed) {
+        let uid = Uid::from(object.uid());
+        let Some(policy) = object.awaits() else {
             self.waiting.remove(&uid);
             return;
         };
-        let item = Item { prefix: prefix.clone(), key: entry.key().into() };
+        let item = Item { prefix: prefix.clone(), key: object.key().into() };
         if self.waiting.get(&uid).is_none_or(|waiting| waiting.policy != policy) {
             let left: HashSet<Item> = self.dependents_of(&uid).cloned().collect();
             left.iter().for_each(|item| self.queue.add(item.clone()));

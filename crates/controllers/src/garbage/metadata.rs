@@ -25,6 +25,13 @@ pub(super) enum Policy {
 }
 
 impl Policy {
+    /// The policy of an object with these finalizers; `Orphan` if it has those of both.
+    pub(super) fn of<'a>(finalizers: impl Iterator<Item = &'a str> + Clone) -> Option<Self> {
+        [Self::Orphan, Self::Foreground]
+            .into_iter()
+            .find(|policy| finalizers.clone().any(|name| name == policy.finalizer()))
+    }
+
     /// The finalizer of an object that waits for this policy to be carried out.
     pub(super) fn finalizer(self) -> &'static str {
         match self {
@@ -43,6 +50,23 @@ impl Metadata {
         schema::stored::decode_part(&PART, entry.bytes()).map(Self)
     }
 
+    /// Takes the owners and the finalizers of any object: what is not of the right type counts as absent.
+    pub(super) fn of(object: &Value) -> Self {
+        let mut metadata = Map::new();
+        let list = |key: &str| object.get("metadata")?.get(key)?.as_list();
+        if let Some(owners) = list("ownerReferences") {
+            let owners = owners.iter().filter(|owner| owner.as_map().is_some());
+            metadata.insert("ownerReferences", owners.cloned().collect::<Vec<Value>>());
+        }
+        if let Some(finalizers) = list("finalizers") {
+            let finalizers = finalizers.iter().filter(|name| name.as_str().is_some());
+            metadata.insert("finalizers", finalizers.cloned().collect::<Vec<Value>>());
+        }
+        let mut object = Map::new();
+        object.insert("metadata", metadata);
+        Self(object)
+    }
+
     /// Its owners.
     pub(super) fn owners(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         self.references().iter().filter_map(Value::as_map).map(OwnerReference::of)
@@ -50,10 +74,7 @@ impl Metadata {
 
     /// The policy that the object waits for, by its finalizers; `Orphan` if it has the finalizers of both.
     pub(super) fn awaits(&self) -> Option<Policy> {
-        let finalizers = object_meta::finalizers(&self.0);
-        [Policy::Orphan, Policy::Foreground]
-            .into_iter()
-            .find(|policy| finalizers.contains(&policy.finalizer()))
+        Policy::of(object_meta::finalizers(&self.0).into_iter())
     }
 
     /// A JSON list of its finalizers without one.

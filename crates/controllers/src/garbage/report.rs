@@ -36,8 +36,8 @@ pub(super) struct Missing {
     /// The reference to it, as the event shows it.
     pub(super) reference: String,
     pub(super) uid: String,
-    /// The objects of its kind.
-    pub(super) resource: Arc<Resource>,
+    /// The objects of its kind; `None` if the owner is known to be in another namespace.
+    pub(super) resource: Option<Arc<Resource>>,
 }
 
 impl Reporter {
@@ -72,8 +72,12 @@ async fn report(recorder: &Recorder, dependent: &Dependent) -> Duration {
     let began = Instant::now();
     let mut found = None;
     for owner in &dependent.owners {
+        let Some(resource) = &owner.resource else {
+            found = Some(owner);
+            break;
+        };
         // A kind that is not served any more has no objects to look at.
-        let Ok(mut all) = owner.resource.list(Query::new(Freshness::Any, Filter::default())).await else {
+        let Ok(mut all) = resource.list(Query::new(Freshness::Any, Filter::default())).await else {
             continue;
         };
         let namespace = all.find(|entry| entry.uid() == owner.uid).map(|entry| entry.namespace().to_owned());

@@ -144,7 +144,7 @@ impl Plane {
     /// A graph of its objects, which nobody works on.
     fn graph(&self) -> (Graph, Arc<Queue<graph::Item>>) {
         let queue = Arc::new(Queue::default());
-        let mut graph = Graph::new(queue.clone());
+        let mut graph = Graph::new(queue.clone(), None);
         for (prefix, (served, resource)) in followable(&self.fixture.client.registry().catalog()) {
             graph.add(&prefix, served, resource);
         }

@@ -1,7 +1,7 @@
 //! The objects in a namespace: deleting them, and what is left afterwards.
 
 use super::remote::{LeftOfRemote, RemoteContent};
-use aggregation::{NamespacedResources, RemoteResource};
+use aggregation::{RemoteResource, RemoteResources};
 use cache::{Entry, Filter, Freshness, List, Query, Resource};
 use kinds::{Verb, object_meta};
 use object::Map;
@@ -51,7 +51,7 @@ struct NamespacedType {
 #[derive(Default)]
 pub(super) struct Left {
     /// The types of other servers, and the group versions whose types are not known.
-    pub(super) remote_types: NamespacedResources,
+    pub(super) remote_types: RemoteResources,
     /// Why objects could not be deleted.
     pub(super) errors: Vec<String>,
     /// The objects that other servers have.

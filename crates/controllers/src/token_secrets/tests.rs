@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::Fixture;
 use auth::jwt::{Algorithm, Unverified};
+use auth::service_account::TokenIssuer;
 use registry::Patch;
 
 const SECRETS: Address<'static> = Address::core("secrets", "n");
@@ -55,7 +56,10 @@ async fn secret_of_an_account_gets_its_token_and_has_it_filled_again() {
     let entry = fixture.lookup("secrets", "n", "before").unwrap();
     assert_eq!(annotation(&decode(Secret::schema(), &entry).unwrap(), ACCOUNT_UID), uid);
 
-    let key = fixture.client.registry().config().tokens.as_ref().unwrap().issuer.key.public();
+    let TokenIssuer::Own(issuer) = &fixture.client.registry().config().tokens.as_ref().unwrap().issuer else {
+        panic!("an issuer with a key");
+    };
+    let key = issuer.key.public();
     let unverified = Unverified::parse(&token).unwrap();
     let claims = unverified.verify([key], &Algorithm::ALL).unwrap();
     assert_eq!(claims.text("iss"), "kubernetes/serviceaccount");

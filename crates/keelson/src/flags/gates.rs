@@ -266,6 +266,7 @@ fn set(gates: &mut Gates, name: &str, on: bool) -> bool {
         "CoordinatedLeaderElection" => gates.objects.coordinated_leader_election = on,
         "RemoteRequestHeaderUID" => gates.remote_uids = on,
         "KMSv1" => gates.kms_v1 = on,
+        "ExternalServiceAccountTokenSigner" => gates.external_signers = on,
         "APIServerTracing" => gates.tracing = on,
         "ComponentFlagz" => gates.flagz = on,
         "ComponentStatusz" => gates.statusz = on,

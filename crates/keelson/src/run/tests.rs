@@ -1,5 +1,6 @@
 use super::*;
 use crate::flags;
+use access::token_signer::fake::FakeSigner;
 use encryption::test_plugin::Fake;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -12,7 +13,8 @@ use testkit::Folder;
 /// Tasks that cannot be met here. The announcement ends when the server is ready; the wait for the end of a
 /// namespace's objects runs only while finalizers hold them, and has a test of its own in `controllers`.
 const NOT_HERE: &[Name] = &[Name::Announcement, Name::NamespaceEmptied];
-/// Tasks of a server on etcd, with encryption by a plugin and an authentication configuration.
+/// Tasks of a server on etcd, with encryption by a plugin, a signer of tokens and an authentication
+/// configuration.
 const ON_ETCD: &[Name] = &[
     Name::PortRecord,
     Name::FileReload,
@@ -20,6 +22,7 @@ const ON_ETCD: &[Name] = &[
     Name::IssuerDiscovery,
     Name::EncryptionReload,
     Name::KmsStatus,
+    Name::TokenSignerKeys,
     Name::EtcdWatch,
     Name::EtcdCompact,
     Name::EtcdHealth,
@@ -190,6 +193,8 @@ fn slow_every_task_of_a_server_on_etcd_that_fails_is_started_again() {
     let socket = folder.path().join("kms.sock");
     let plugins = tokio::runtime::Runtime::new().unwrap();
     let _plugin = plugins.block_on(async { Fake::start(&socket) });
+    let signer_socket = folder.path().join("signer.sock");
+    let _signer = plugins.block_on(async { FakeSigner::start(&signer_socket) });
     let kms = json!({"apiVersion": "v2", "name": "kms", "endpoint": format!("unix://{}", socket.display())});
     let encryption = json!({"kind": "EncryptionConfiguration", "apiVersion": "apiserver.config.k8s.io/v1",
         "resources": [{"resources": ["secrets"], "providers": [{"kms": kms}]}]});
@@ -205,6 +210,8 @@ fn slow_every_task_of_a_server_on_etcd_that_fails_is_started_again() {
         format!("--encryption-provider-config={}", write("encryption.json", &encryption).display()),
         "--encryption-provider-config-automatic-reload=true".to_owned(),
         format!("--authentication-config={}", authentication_file.display()),
+        "--feature-gates=ExternalServiceAccountTokenSigner=true".to_owned(),
+        format!("--service-account-signing-endpoint={}", signer_socket.display()),
     ];
     let mut running = Running::start(folder, &flags);
     // The changed configuration waits for its issuer.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aggregation::{Priorities, Table};
 use auth::Authenticated;
-use auth::service_account::Discovery;
+use auth::service_account::Published;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, VARY};
 use http::{HeaderValue, Method, StatusCode};
@@ -308,10 +308,13 @@ impl Api {
                     Ok(response)
                 }
                 None => match (path.trim_end_matches('/'), self.discovery()) {
-                    (OPENID_CONFIGURATION, Some(discovery)) => {
-                        openid(&request, negotiate::JSON, &discovery.configuration)
+                    (OPENID_CONFIGURATION, Some(published)) => {
+                        let document = &published.documents().configuration;
+                        openid(&request, negotiate::JSON, document, published.max_age())
                     }
-                    (OPENID_KEYS, Some(discovery)) => openid(&request, KEY_SET, &discovery.keys),
+                    (OPENID_KEYS, Some(published)) => {
+                        openid(&request, KEY_SET, &published.documents().keys, published.max_age())
+                    }
                     (path, _) => self.group_documents(&request, &catalog, &table, path),
                 },
             },
@@ -324,7 +327,7 @@ impl Api {
     }
 
     /// The documents about the issuer of service account tokens.
-    fn discovery(&self) -> Option<&Discovery> {
+    fn discovery(&self) -> Option<&Published> {
         self.registry.config().tokens.as_ref()?.discovery.as_ref()
     }
 
@@ -476,14 +479,19 @@ fn check_route(request: &Request, negotiator: Negotiator) -> Result<(), Status> 
 }
 
 /// A document about the issuer of service account tokens.
-fn openid(request: &Request, media_type: &'static str, document: &str) -> Result<Response, Error> {
+fn openid(
+    request: &Request,
+    media_type: &'static str,
+    document: &str,
+    max_age: u32,
+) -> Result<Response, Error> {
     if request.method() != Method::GET {
         return Err(Status::method_not_allowed().into());
     }
     negotiate::route::check_only(request.headers(), media_type)?;
     let mut response = Response::new(Body::from(document.to_owned()));
     set(&mut response, CONTENT_TYPE, media_type);
-    let control = format!("public, max-age={}", Discovery::MAX_AGE);
+    let control = format!("public, max-age={max_age}");
     if let Ok(control) = HeaderValue::from_str(&control) {
         response.headers_mut().insert(CACHE_CONTROL, control);
     }

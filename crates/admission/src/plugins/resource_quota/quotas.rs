@@ -19,6 +19,10 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
+/// How many objects a namespace has of a kind that another API server has (`widgets.example.com`); `None` if
+/// that is not known.
+pub type CountElsewhere = dyn Fn(&str, &str) -> Option<usize> + Send + Sync;
+
 /// The quotas, shared by the plugin that charges them and by what corrects them. Clones share it.
 #[derive(Clone)]
 pub struct Quotas(Arc<Shared>);
@@ -26,6 +30,8 @@ pub struct Quotas(Arc<Shared>);
 pub(super) struct Shared {
     pub(super) known: Lister<Quota>,
     pub(super) gates: Gates,
+    /// Counts the objects of other API servers.
+    elsewhere: Mutex<Option<Arc<CountElsewhere>>>,
     /// The namespaces in use. Each is there as long as a [`Namespace`] of it.
     namespaces: Mutex<HashMap<Text, Arc<State>>>,
     /// Namespaces with charges for writes that were given up, once [`Quotas::abandoned`] has asked for them.
@@ -64,10 +70,22 @@ impl Quotas {
         Ok(Self(Arc::new(Shared {
             known,
             gates,
+            elsewhere: Mutex::default(),
             namespaces: Mutex::default(),
             abandoned: Mutex::default(),
             has_abandoned: Notify::new(),
         })))
+    }
+
+    /// Counts the objects of other API servers in this way from now on.
+    pub fn count_elsewhere(&self, count: Arc<CountElsewhere>) {
+        *lock(&self.0.elsewhere) = Some(count);
+    }
+
+    /// How many objects of another API server a namespace has.
+    pub(super) fn counted_elsewhere(&self, prefix: &str, namespace: &str) -> Option<usize> {
+        let count = lock(&self.0.elsewhere).clone();
+        count.and_then(|count| count(prefix, namespace))
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

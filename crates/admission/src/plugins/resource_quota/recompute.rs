@@ -54,6 +54,14 @@ impl Quotas {
         }
     }
 
+    /// Whether a quota of a namespace counts objects of another API server (`widgets.example.com`) by their
+    /// number.
+    pub fn counts_elsewhere(&self, prefix: &str, namespace: &str) -> bool {
+        let (resource, group) = prefix.split_once('.').unwrap_or((prefix, ""));
+        let Some(evaluator) = Evaluator::of(group, resource, self.gates()) else { return false };
+        self.shared().known.in_namespace(namespace).iter().any(|quota| is_counting(quota, &evaluator))
+    }
+
     /// Whether a change of an object changes what is used of quotas, other than by what was charged for it.
     pub fn is_replenished(&self, before: &Entry, after: Option<&Entry>) -> bool {
         let prefix = before.spec().prefix();
@@ -112,7 +120,12 @@ impl Quotas {
             again: None,
         };
         for evaluator in &evaluators {
-            counting.count(cache, namespace, evaluator).await?;
+            match self.counted_elsewhere(evaluator.prefix(), namespace) {
+                Some(number) if cache.resource(evaluator.prefix()).is_none() => {
+                    counting.add_elsewhere(evaluator, number);
+                }
+                _ => counting.count(cache, namespace, evaluator).await?,
+            }
         }
         let Counting { quotas, used, again, .. } = counting;
         for (quota, counted) in quotas.iter().zip(used) {
@@ -168,13 +181,7 @@ impl Counting {
             }
             Err(error) => return Err(Status::internal_error(&error.to_string())),
         };
-        for (quota, used) in
-            self.quotas.iter().zip(&mut self.used).filter(|(quota, _)| is_counting(quota, evaluator))
-        {
-            for name in quota.wanted.names().filter(|name| evaluator.counts(name)) {
-                used.add_one(name, &count(0));
-            }
-        }
+        self.begin(evaluator);
         let Some(ty) = evaluator.ty() else {
             let there = list.map(|entry| pending.remove(entry.name())).count();
             self.add_count(evaluator, there + pending.len());
@@ -195,6 +202,23 @@ impl Counting {
             self.add(evaluator, states);
         }
         Ok(())
+    }
+
+    /// Adds the objects that another API server has.
+    fn add_elsewhere(&mut self, evaluator: &Evaluator, number: usize) {
+        self.begin(evaluator);
+        self.add_count(evaluator, number);
+    }
+
+    /// Notes that a type is counted: what is not used of it is zero.
+    fn begin(&mut self, evaluator: &Evaluator) {
+        for (quota, used) in
+            self.quotas.iter().zip(&mut self.used).filter(|(quota, _)| is_counting(quota, evaluator))
+        {
+            for name in quota.wanted.names().filter(|name| evaluator.counts(name)) {
+                used.add_one(name, &count(0));
+            }
+        }
     }
 
     /// Adds objects by their number. Quotas with scopes do not count them.

@@ -200,7 +200,8 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Authentication,
         kind: ValueType::Text,
         default: "",
-        help: "The socket of an external signer. Refused, as with the reference without its alpha feature gate.",
+        help: "The socket of a program that signs service account tokens and has the keys: a path, or @ and the name of an \
+               abstract socket. Needs the feature gate ExternalServiceAccountTokenSigner, and excludes the flags for keys.",
         effect: Effect::Set(|options, value| {
             optional(&mut options.access.service_accounts.signing_endpoint, value)
         }),

@@ -1,8 +1,9 @@
 use super::{Answer, Server};
 use auth::jwt::{Algorithm, KeySet, SigningKey, Unverified};
-use auth::service_account::{Discovery, Issuer};
+use auth::service_account::{Discovery, Issuer, Published, TokenIssuer};
 use object::Value;
 use registry::TokenIssuing;
+use std::sync::Arc;
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const ACCOUNTS: &str = "/api/v1/namespaces/n/serviceaccounts";
@@ -11,11 +12,14 @@ fn issuing() -> TokenIssuing {
     let key = SigningKey::from_pem(SigningKey::generate().unwrap().as_bytes()).unwrap();
     let keys = KeySet::new(vec![key.public().clone()]);
     TokenIssuing {
-        issuer: Issuer { name: ISSUER.into(), key },
+        issuer: TokenIssuer::Own(Issuer { name: ISSUER.into(), key }),
         audiences: vec![ISSUER.into()],
         longest: None,
         extends: true,
-        discovery: Some(Discovery::new(ISSUER, None, "127.0.0.1:6443", &keys).unwrap()),
+        discovery: Some(Published::Fixed(Arc::new(
+            Discovery::new(ISSUER, None, "127.0.0.1:6443", &keys).unwrap(),
+        ))),
+        longest_extended: TokenIssuing::EXTENDED_LIFETIME,
     }
 }
 
