@@ -6,6 +6,8 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use aws_lc_rs::digest;
+
 /// The path that a shim answers, and no etcd.
 pub(crate) const PATH: &str = "/keelson/v1/storage";
 /// The first line of the answer.
@@ -35,9 +37,10 @@ impl StorageFolder {
                 other => name.push_str(&format!("%{other:02x}")),
             }
         }
-        // Names of folders are not longer, and prefixes that long are not told apart by hand.
+        // The name of a folder has at most 255 bytes, and at least one.
         if name.is_empty() || name.len() > 200 {
-            name = format!("%{:x}", name.len());
+            let hash = digest::digest(&digest::SHA256, prefix.as_bytes());
+            name = hash.as_ref().iter().fold(String::from("%"), |name, byte| format!("{name}{byte:02x}"));
         }
         self.path.join(name)
     }
@@ -190,7 +193,9 @@ mod tests {
         assert_eq!(of("registry/"), "registry");
         assert_eq!(of("/a/b"), "a%2fb");
         assert_eq!(of(".."), "%2e%2e");
-        assert_eq!(of(""), "%0");
-        assert!(of(&"x".repeat(5000)).len() < 200);
+        assert_eq!(of("").len(), 65);
+        let (long, other) = ("x".repeat(5000), "y".repeat(5000));
+        assert_eq!(of(&long).len(), 65);
+        assert_ne!(of(&long), of(&other));
     }
 }
