@@ -66,6 +66,26 @@ pub struct RemoteObjects {
     pub finalizers: BTreeMap<String, usize>,
 }
 
+/// What a server says to a question.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RemoteAnswer {
+    /// The status code.
+    pub status: u16,
+    /// The document; null if the answer is none.
+    pub value: Value,
+    /// The beginning of an answer that is no document.
+    pub text: String,
+}
+
+/// A request to a server.
+struct Call<'a> {
+    remote: &'a Remote,
+    method: Method,
+    path: &'a str,
+    body: Bytes,
+    accept: HeaderValue,
+}
+
 impl RemoteResource {
     /// Whether the server has a verb for it.
     pub fn has(&self, verb: &str) -> bool {
@@ -163,6 +183,35 @@ impl Aggregation {
         }
     }
 
+    /// Asks the server of a group version for a document. The answer is 404 if there is no such server, and
+    /// 503 if it is not available.
+    pub async fn document(
+        &self,
+        user: &User,
+        group: &str,
+        version: &str,
+        path: &str,
+        within: Duration,
+    ) -> Result<RemoteAnswer, String> {
+        let table = self.table();
+        let status = |status| Ok(RemoteAnswer { status, ..RemoteAnswer::default() });
+        let Some(remote) = table.find_version(group, version) else { return status(404) };
+        if remote.address().is_err() {
+            return status(503);
+        }
+        let call = Call { remote, method: Method::GET, path, body: Bytes::new(), accept: JSON };
+        let (status, body) = self.send(user, call, within).await?;
+        let limits = Limits { bytes: MOST_BYTES, values: 4_000_000, ..Limits::REQUEST };
+        let value = json::decode_shape(&Shape::Any, &body, &limits).map(|decoded| decoded.value);
+        let text = match &value {
+            Ok(_) => String::new(),
+            Err(_) => {
+                String::from_utf8_lossy(body.get(..body.len().min(2048)).unwrap_or_default()).into_owned()
+            }
+        };
+        Ok(RemoteAnswer { status: status.as_u16(), value: value.unwrap_or_default(), text })
+    }
+
     async fn call(
         &self,
         user: &User,
@@ -175,6 +224,16 @@ impl Aggregation {
         let table = self.table();
         let remote = table.find_version(&of.group, &of.version);
         let remote = remote.ok_or("the server could not find the requested resource")?;
+        self.send(user, Call { remote, method, path, body, accept: METADATA }, within).await
+    }
+
+    async fn send(
+        &self,
+        user: &User,
+        call: Call<'_>,
+        within: Duration,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let Call { remote, method, path, body, accept } = call;
         let exchange = async {
             let address = remote.address().map_err(|_| UNABLE.to_owned())?;
             let has_body = !body.is_empty();
@@ -182,7 +241,7 @@ impl Aggregation {
             let mut request = Request::new(body);
             *request.method_mut() = method;
             *request.uri_mut() = path.parse().map_err(|error| format!("{path}: {error}"))?;
-            request.headers_mut().insert(ACCEPT, METADATA);
+            request.headers_mut().insert(ACCEPT, accept);
             if has_body {
                 request.headers_mut().insert(CONTENT_TYPE, JSON);
             }

@@ -38,7 +38,7 @@ use registry::{Address, Client, Registry};
 use schema::view::View as _;
 use schema::views::apiregistration::v1::APIService;
 
-pub use content::{NamespacedResources, RemoteObjects, RemoteResource};
+pub use content::{NamespacedResources, RemoteAnswer, RemoteObjects, RemoteResource};
 pub use documents::{V2, V3};
 pub use families::{count_unavailable, forget_availability, register_families, show_availability};
 pub use headers::InvalidHeader;
