@@ -14,7 +14,7 @@ use schema::{Limits, Shape, json};
 use tokio::time::timeout;
 
 use crate::Aggregation;
-use crate::remote::{Remote, Use};
+use crate::remote::Use;
 use crate::table::Table;
 
 /// The most bytes of a list.
@@ -72,6 +72,17 @@ pub struct RemoteObjects {
     pub names: Vec<String>,
     /// How many objects have each finalizer.
     pub finalizers: BTreeMap<String, usize>,
+}
+
+/// What a server says to a question.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RemoteAnswer {
+    /// The status code.
+    pub status: u16,
+    /// The document; null if the answer is none.
+    pub value: Value,
+    /// The beginning of an answer that is no document.
+    pub text: String,
 }
 
 impl RemoteResource {
@@ -291,15 +302,51 @@ impl Aggregation {
         }
     }
 
+    /// Asks the server of a group version for a document. The answer is 404 if there is no such server, and
+    /// 503 if it is not available.
+    pub async fn document(
+        &self,
+        user: &User,
+        group: &str,
+        version: &str,
+        path: &str,
+        within: Duration,
+    ) -> Result<RemoteAnswer, String> {
+        let table = self.table();
+        let status = |status| Ok(RemoteAnswer { status, ..RemoteAnswer::default() });
+        let Some(remote) = table.find_version(group, version) else { return status(404) };
+        if remote.address().is_err() {
+            return status(503);
+        }
+        let (status, body) = self.call_version(user, [group, version], Call::get(path, JSON, within)).await?;
+        let value = decode(&body);
+        let text = match &value {
+            Ok(_) => String::new(),
+            Err(_) => {
+                String::from_utf8_lossy(body.get(..body.len().min(2048)).unwrap_or_default()).into_owned()
+            }
+        };
+        Ok(RemoteAnswer { status: status.as_u16(), value: value.unwrap_or_default(), text })
+    }
+
     async fn call(
         &self,
         user: &User,
         of: &RemoteResource,
         call: Call<'_>,
     ) -> Result<(StatusCode, Bytes), String> {
+        self.call_version(user, [&of.group, &of.version], call).await
+    }
+
+    async fn call_version(
+        &self,
+        user: &User,
+        version: [&str; 2],
+        call: Call<'_>,
+    ) -> Result<(StatusCode, Bytes), String> {
         let within = call.within;
         let exchange = async {
-            let (head, body) = self.begin(user, of, call).await?.into_parts();
+            let (head, body) = self.begin(user, version, call).await?.into_parts();
             let body = Limited::new(body, MOST_BYTES).collect().await.map_err(|error| error.to_string())?;
             Ok((head.status, body.to_bytes()))
         };
@@ -315,7 +362,7 @@ impl Aggregation {
         within: Duration,
     ) -> Result<Incoming, String> {
         let path = format!("{}?{query}", of.path(""));
-        let begin = self.begin(user, of, Call::get(&path, ONE, within));
+        let begin = self.begin(user, [&of.group, &of.version], Call::get(&path, ONE, within));
         let (head, body) = timeout(within, begin).await.map_err(|_| LATE.to_owned())??.into_parts();
         if head.status.is_success() {
             return Ok(body);
@@ -328,12 +375,12 @@ impl Aggregation {
     async fn begin(
         &self,
         user: &User,
-        of: &RemoteResource,
+        [group, version]: [&str; 2],
         call: Call<'_>,
     ) -> Result<Response<Incoming>, String> {
         let Call { method, path, accept, content_type, body, .. } = call;
         let table = self.table();
-        let remote = table.find_version(&of.group, &of.version);
+        let remote = table.find_version(group, version);
         let remote = remote.ok_or("the server could not find the requested resource")?;
         let address = remote.address().map_err(|_| UNABLE.to_owned())?;
         let has_body = !body.is_empty();

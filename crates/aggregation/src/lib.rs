@@ -42,7 +42,7 @@ use schema::view::View as _;
 use schema::views::apiregistration::v1::APIService;
 use tokio::sync::watch;
 
-pub use content::{RemoteObjects, RemoteResource, RemoteResources, RemoteWrite};
+pub use content::{RemoteAnswer, RemoteObjects, RemoteResource, RemoteResources, RemoteWrite};
 pub use documents::{V2, V3};
 pub use families::{count_unavailable, forget_availability, register_families, show_availability};
 pub use headers::InvalidHeader;

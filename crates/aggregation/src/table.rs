@@ -80,6 +80,14 @@ impl Table {
         places.iter().filter_map(|at| self.remotes.get(*at)).find(|remote| remote.version() == version)
     }
 
+    /// The versions of a group that other servers serve, the preferred one first.
+    pub fn versions_of(&self, group: &str) -> Vec<Text> {
+        let places = self.groups.get(group).map(Vec::as_slice).unwrap_or_default();
+        let mut remotes: Vec<_> = places.iter().filter_map(|at| self.remotes.get(*at)).collect();
+        remotes.sort_by_key(|remote| Reverse(remote.priorities().version));
+        remotes.into_iter().map(|remote| remote.version().into()).collect()
+    }
+
     /// Whether another server serves a version of a group.
     pub fn has_group(&self, group: &str) -> bool {
         self.groups.contains_key(group)

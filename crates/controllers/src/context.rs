@@ -2,7 +2,7 @@
 
 use crate::corrections::Corrections;
 use crate::workloads::dependents::Dependents;
-use crate::{CertificateAuthority, Controller, Counters, Indexes, Recorder, Term};
+use crate::{AutoscalerSettings, CertificateAuthority, Controller, Counters, Indexes, Recorder, Term};
 use admission::plugins::Quotas;
 use aggregation::Aggregation;
 use auth::SystemIdentity;
@@ -55,6 +55,8 @@ pub struct ControllerSettings {
     pub signing_duration: Duration,
     /// The feature gates.
     pub gates: kinds::Gates,
+    /// The settings of horizontal autoscaling.
+    pub autoscaling: AutoscalerSettings,
     /// The indexes of dependents that the controllers share.
     pub indexes: Indexes,
 }

@@ -19,6 +19,7 @@ use scale::Scales;
 use schema::status::Reason;
 use schema::view::View as _;
 use schema::views::core::v1::{Pod, PodCondition};
+use schema::views::meta::v1::LabelSelector;
 use schema::views::policy::v1::PodDisruptionBudget;
 use schema::{Builder, Part, Ref, Status, Type, stored};
 use std::sync::{Arc, LazyLock};
@@ -111,6 +112,22 @@ fn selector_of(budget: &Entry) -> Option<Selector> {
     label_selector::compile(selector).ok()
 }
 
+/// A selector as Go shows it, for messages.
+pub(crate) fn selector_text(selector: LabelSelector<'_>) -> String {
+    let mut labels: Vec<(&str, &str)> = selector.match_labels().iter().collect();
+    labels.sort_unstable();
+    let labels: String = labels.into_iter().map(|(key, value)| format!("{key}: {value},")).collect();
+    let expressions = selector.match_expressions().iter().map(|one| {
+        let values: Vec<&str> = one.values().iter().collect();
+        let (key, operator, values) = (one.key(), one.operator(), values.join(" "));
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    });
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
+        expressions.collect::<String>()
+    )
+}
+
 struct Worker {
     client: Client,
     recorder: Recorder,
@@ -177,7 +194,10 @@ impl Worker {
         if expected.has_unmanaged {
             let text = format!(
                 "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
-                status::selector_text(budget)
+                PodDisruptionBudget::of(budget)
+                    .spec()
+                    .selector()
+                    .map_or_else(|| "nil".to_owned(), selector_text)
             );
             self.recorder.record(&subject, EventType::Warning, "UnmanagedPods", &text).await;
         }

@@ -170,4 +170,5 @@ pub fn register_families() {
     UNFINISHED.observe(|samples| show(samples, |sum, next| sum + next));
     LONGEST.observe(|samples| show(samples, f64::max));
     metrics::MAIN.register(FAMILIES);
+    metrics::MAIN.register(crate::autoscaling::FAMILIES);
 }

@@ -16,6 +16,7 @@
 //! each server instead, and are no controllers: [`event_expiry`] and [`service_repair`].
 
 mod aggregation;
+mod autoscaling;
 mod bootstrap_signer;
 mod certificates;
 mod claim_protection;
@@ -68,6 +69,7 @@ mod volume_binder;
 mod volume_protection;
 mod workloads;
 
+pub use autoscaling::AutoscalerSettings;
 pub use bootstrap_signer::CONTROLLER as BOOTSTRAP_SIGNER;
 pub use certificates::CertificateAuthority;
 pub use context::{Authority, Context, ControllerSettings};
@@ -124,6 +126,7 @@ pub const CONTROLLERS: &[Controller] = &[
     endpoint_slice_mirroring::CONTROLLER,
     ephemeral_volumes::CONTROLLER,
     garbage::CONTROLLER,
+    autoscaling::CONTROLLER,
     jobs::CONTROLLER,
     leader_election::CONTROLLER,
     legacy_token_cleaner::CONTROLLER,

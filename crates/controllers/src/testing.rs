@@ -97,6 +97,7 @@ impl Fixture {
             signing_authority: None,
             signing_duration: Duration::from_secs(365 * 24 * 3600),
             gates: kinds::Gates::DEFAULT,
+            autoscaling: crate::AutoscalerSettings::DEFAULT,
             indexes: crate::Indexes::default(),
         };
         Self { client, cache, authority, settings: Arc::new(settings) }

@@ -87,6 +87,8 @@ pub(crate) struct ServerOptions {
     pub(crate) plays_nodes: Option<bool>,
     /// The nodes that exist on paper.
     pub(crate) nodes: nodes::Options,
+    /// Horizontal autoscaling.
+    pub(crate) autoscaling: controllers::AutoscalerSettings,
     pub(crate) signing: SigningOptions,
     pub(crate) garbage_collection: GarbageCollection,
     /// The version that is reported, if it is not that of the API.
@@ -325,6 +327,7 @@ impl Default for ServerOptions {
             scheduler: None,
             plays_nodes: None,
             nodes: nodes::Options::default(),
+            autoscaling: controllers::AutoscalerSettings::DEFAULT,
             signing: SigningOptions::default(),
             garbage_collection: GarbageCollection::default(),
             version: None,

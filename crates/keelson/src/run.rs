@@ -233,6 +233,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
             .map(|authority| Arc::new(authority) as Arc<dyn CertificateAuthority>),
         signing_duration: options.signing.duration,
         gates: options.objects.gates,
+        autoscaling: options.autoscaling,
         indexes: controllers::Indexes::default(),
     };
     let controllers = start_controllers(options, settings, &registry, &lifecycle);

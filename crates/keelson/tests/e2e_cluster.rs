@@ -81,7 +81,9 @@ fn pods_run_on_nodes_of_paper_and_go() {
 
     let log = cluster.ok("logs web");
     assert!(log.starts_with("Container c of pod ") && log.contains("exists on paper"), "{log}");
-    let refused = cluster.cli.fails(&["exec", "web", "--", "true"]).unwrap();
+    let said = cluster.ok("exec web -- cat /etc/hosts");
+    assert!(said.starts_with("Container c of pod ") && said.ends_with("command: cat /etc/hosts\n"), "{said}");
+    let refused = cluster.cli.fails(&["port-forward", "pod/web", "0:80"]).unwrap();
     assert!(refused.contains("node-") && refused.contains("exists on paper"), "{refused}");
 
     cluster.ok("delete pod web --timeout=20s");

@@ -37,6 +37,8 @@ pub struct Gates {
     pub selinux_change_policy: bool,
     /// `KubeletFineGrainedAuthz`.
     pub kubelet_fine_grained_authz: bool,
+    /// `HPAConfigurableTolerance`.
+    pub hpa_configurable_tolerance: bool,
     /// `MaxUnavailableStatefulSet`.
     pub max_unavailable_stateful_set: bool,
 }
@@ -51,6 +53,7 @@ impl Gates {
         multi_cidr_service_allocator: true,
         selinux_change_policy: true,
         kubelet_fine_grained_authz: true,
+        hpa_configurable_tolerance: false,
         max_unavailable_stateful_set: false,
     };
 }

@@ -19,13 +19,17 @@
 //! | `pod-ready.stage.kwok.x-k8s.io/delay` | how long the pod takes to become ready: `2s` |
 //! | `pod-complete.stage.kwok.x-k8s.io/delay` | how long a pod runs that ends by itself |
 //! | `pod-delete.stage.kwok.x-k8s.io/delay` | how long a pod takes to go, at most its grace period |
+//! | `kwok.x-k8s.io/usage-cpu`, `kwok.x-k8s.io/usage-memory` | what each of its containers uses |
 //! | `keelson.io/exit-code` | the code that its containers end with; other pods than those of jobs end too then |
+//!
+//! As long as there are such nodes, the server serves `metrics.k8s.io` about them.
 //!
 //! A node can say in `keelson.io/capacity` what it has: `cpu=4,memory=16Gi,pods=110`.
 
 mod addresses;
 mod create;
 mod heartbeat;
+mod metrics_api;
 mod node_status;
 mod options;
 mod pod_end;
@@ -33,6 +37,7 @@ mod pod_status;
 mod schedule;
 #[cfg(test)]
 mod testing;
+mod usage;
 mod work;
 
 pub use options::{Capacity, Options};

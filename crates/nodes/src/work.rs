@@ -4,7 +4,7 @@ use crate::addresses::{self, Pool, Range};
 use crate::options::Options;
 use crate::pod_status::{self, Next, Place};
 use crate::schedule::Schedule;
-use crate::{create, heartbeat, is_fake, may_be_fake, node_status};
+use crate::{create, heartbeat, is_fake, may_be_fake, metrics_api, node_status};
 use auth::SystemIdentity;
 use cache::{Cache, Cursor, Entry, Update};
 use controllers::{StartFrom, StockLease, follow};
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     due: Notify,
     pub(crate) stock_changed: Notify,
+    /// Whether there are nodes may have changed, which `metrics_api` asks.
+    pub(crate) metrics_due: Notify,
 }
 
 impl Shared {
@@ -85,7 +87,12 @@ impl Shared {
             stock: heartbeat::stock_lease(),
             others: 0,
         };
-        Arc::new(Self { state: Mutex::new(state), due: Notify::new(), stock_changed: Notify::new() })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            due: Notify::new(),
+            stock_changed: Notify::new(),
+            metrics_due: Notify::new(),
+        })
     }
 
     /// The state.
@@ -120,6 +127,7 @@ async fn run(registry: &Arc<Registry>, options: Options) {
     let shared = Shared::new(registry.cache());
     let Some(_followers) = follow_all(&shared, registry.cache()) else { return };
     let heartbeats = heartbeat::run(shared.clone(), client.clone());
+    let metrics = metrics_api::run(client.clone(), shared.clone());
     let worker = Arc::new(Worker { client: client.clone(), shared, options: options.clone() });
     let creating = async {
         create::create(&client, &options).await;
@@ -129,7 +137,14 @@ async fn run(registry: &Arc<Registry>, options: Options) {
         () = work(worker) => {}
         () = creating => {}
         () = heartbeats => {}
+        () = serving(metrics) => {}
     }
+}
+
+/// Serves metrics for ever; without API services there are none.
+async fn serving(metrics: impl Future<Output = ()>) {
+    metrics.await;
+    std::future::pending::<()>().await;
 }
 
 fn follow_all(shared: &Arc<Shared>, cache: &Cache) -> Option<[Task; 3]> {
@@ -164,9 +179,13 @@ fn node_changed(shared: &Shared, update: Update<'_>) {
         .and_then(|entry| stored::logged(entry, stored::decode(v1::Node::schema(), entry.bytes())))
         .filter(is_fake);
     let mut state = shared.lock();
+    let had_nodes = !state.nodes.is_empty();
     match map {
         Some(node) => state.play(name, &node),
         None => drop(state.nodes.remove(&name)),
+    }
+    if had_nodes == state.nodes.is_empty() {
+        shared.metrics_due.notify_one();
     }
 }
 

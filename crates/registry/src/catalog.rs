@@ -7,6 +7,7 @@
 //!    keep their identity, and with it the documents and encodings that were made from them.
 //! 3. A [`Served`] that is replaced by another definition or removed is *retired*; watches that use it end.
 
+use crate::Computed;
 use crate::stored::Stored;
 use kinds::{ResourceType, preferred_first};
 use object::Text;
@@ -60,6 +61,8 @@ pub struct Served {
     pub resource_type: Arc<ResourceType>,
     /// The stored objects; `None` for a kind without them, such as a review.
     pub stored: Option<Stored>,
+    /// Computes the objects of a kind that are not stored; `None` for other kinds.
+    pub computed: Option<Arc<dyn Computed>>,
     /// The first bytes of every object of this version as JSON: `{"kind":"Pod","apiVersion":"v1"`.
     pub head: Box<[u8]>,
     /// A unique number, never reused: encodings are cached under it.
@@ -89,10 +92,16 @@ impl Served {
             head: head(&resource_type.kind, &resource_type.api_version),
             resource_type,
             stored,
+            computed: None,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             headings: OnceLock::new(),
             retired: Arc::new(Semaphore::new(0)),
         }
+    }
+
+    /// A kind whose objects are computed.
+    pub(crate) fn computed(resource_type: Arc<ResourceType>, computed: Arc<dyn Computed>) -> Self {
+        Self { computed: Some(computed), ..Self::new(resource_type, None) }
     }
 
     /// A copy that is marked as terminating. Both are retired together.

@@ -131,6 +131,16 @@ impl<R: Deref<Target = Registry>> Client<R> {
         Ok(objects)
     }
 
+    /// The objects of a kind that are not stored, as far as the options select them.
+    pub async fn list_unstored(
+        &self,
+        address: Address<'_>,
+        options: &ListOptions,
+    ) -> Result<Vec<Value>, Status> {
+        let (catalog, proof) = self.begin(address, "list").await?;
+        self.registry.unstored(&Target::find(&proof, &catalog)?, options).await
+    }
+
     /// Creates an object, or one of a subresource, such as a binding.
     pub async fn create(&self, address: Address<'_>, object: Value) -> Result<Value, Status> {
         // The object of a subresource has its name in the path, any other one in its metadata.

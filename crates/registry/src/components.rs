@@ -30,7 +30,7 @@ pub struct Health {
 
 impl Registry {
     /// The statuses that the options select, by name.
-    pub async fn component_statuses(
+    pub(crate) async fn component_statuses(
         &self,
         target: &Target<'_>,
         options: &ListOptions,

@@ -62,8 +62,8 @@ pub enum Backend {
     Node,
     /// A pod.
     Pod,
-    /// Nothing: the host is the name of a node that exists on paper, the path that of a container there. Only
-    /// the log of a container has this location.
+    /// Nothing: the host is the name of a node that exists on paper, the path that of a container there, the
+    /// query the words of a command. The log of a container and commands have this location.
     Paper,
 }
 

@@ -13,7 +13,7 @@ impl Registry {
     pub async fn get(&self, target: &Target<'_>, resource_version: &str) -> Result<Content, Status> {
         target.check_verb(&["get"])?;
         if target.served.stored.is_none() {
-            return self.component_status(target).await.map(Content::Tree);
+            return self.unstored_object(target).await.map(Content::Tree);
         }
         let entry = self.entry(target, freshness(resource_version)?).await?;
         match target.subresource.map(|subresource| &subresource.action) {

@@ -32,7 +32,7 @@ impl Registry {
         target.check_verb(&["list", "deletecollection"])?;
         let filter = filter(target, options)?;
         let Some(stored) = &target.served.stored else {
-            // The statuses of components are not stored: `Registry::component_statuses`.
+            // What is not stored is in `Registry::unstored`.
             return Ok(List { objects: cache::List::none(), token: String::new(), remaining: None });
         };
         let is_of_one_name = filter.name.is_some();

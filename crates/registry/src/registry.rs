@@ -339,6 +339,14 @@ impl Registry {
         Ok(CatalogChange { group, resource, now })
     }
 
+    /// Serves other kinds than before.
+    pub(crate) async fn change_served(&self, changes: Vec<CatalogChange>) {
+        let _changing = self.changing.lock().await;
+        if !changes.is_empty() {
+            self.publish(changes);
+        }
+    }
+
     /// Publishes a new catalog with these changes, and retires the `Served` values that they replace.
     fn publish(&self, changes: Vec<CatalogChange>) {
         let (next, retired) = self.catalog().with(changes);

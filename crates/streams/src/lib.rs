@@ -11,12 +11,13 @@
 //!
 //! [`websocket`] and [`spdy`] have the frames. [`copy::both`] connects two byte streams, [`tunnel`] a
 //! WebSocket and a byte stream, [`remote_command`] the channels of a WebSocket and the streams of a SPDY
-//! connection.
+//! connection. [`paper`] plays commands for containers that do not exist.
 
 #![deny(clippy::indexing_slicing)]
 
 pub mod copy;
 mod outbox;
+pub mod paper;
 pub mod remote_command;
 pub mod spdy;
 mod throttle;

@@ -23,13 +23,13 @@ pub const PROTOCOL: &str = "v5.channel.k8s.io";
 pub const BACKEND_PROTOCOLS: [&str; 5] =
     [PROTOCOL, "v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 
-const STDIN: u8 = 0;
-const STDOUT: u8 = 1;
-const STDERR: u8 = 2;
-const ERROR: u8 = 3;
+pub(crate) const STDIN: u8 = 0;
+pub(crate) const STDOUT: u8 = 1;
+pub(crate) const STDERR: u8 = 2;
+pub(crate) const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
 /// The first byte of a message that closes the channel in its second byte.
-const CLOSE: u8 = 255;
+pub(crate) const CLOSE: u8 = 255;
 
 /// The most bytes of the error stream of a server.
 const MOST_ERROR: usize = 1 << 20;
@@ -53,7 +53,7 @@ pub struct Streams {
 impl Streams {
     /// The message that says to the client that the connection is there: an empty one of the first channel
     /// with output.
-    fn greeting(self) -> Vec<u8> {
+    pub(crate) fn greeting(self) -> Vec<u8> {
         let channel = match self {
             Self { stdout: true, .. } => STDOUT,
             Self { stderr: true, .. } => STDERR,

@@ -234,7 +234,9 @@ impl Registration {
 fn own(catalog: &Catalog) -> impl Iterator<Item = (String, Map)> {
     catalog.group_versions().filter_map(|served| {
         let (group, version) = (served.group.as_str(), served.version.as_str());
-        let is_custom = || served.resources.iter().any(|resource| resource.is_custom());
+        // Whoever computes objects keeps the API service of their group.
+        let is_custom =
+            || served.resources.iter().any(|resource| resource.is_custom() && resource.computed.is_none());
         let builtin = aggregation::builtin_priorities(group, version);
         let own = || is_custom().then(|| aggregation::priorities_of(group, version));
         let Priorities { group: minimum, version: priority } = builtin.or_else(own)?;

@@ -104,20 +104,3 @@ fn set_condition(status: &mut Map, value: &str, reason: &str, message: &str) {
     }
     conditions::set(status, condition);
 }
-
-/// The selector of a budget as the event about pods without a controller shows it.
-pub(super) fn selector_text(budget: &Map) -> String {
-    let Some(selector) = PodDisruptionBudget::of(budget).spec().selector() else { return "nil".to_owned() };
-    let mut labels: Vec<(&str, &str)> = selector.match_labels().iter().collect();
-    labels.sort_unstable();
-    let labels: String = labels.into_iter().map(|(key, value)| format!("{key}: {value},")).collect();
-    let expressions = selector.match_expressions().iter().map(|one| {
-        let values: Vec<&str> = one.values().iter().collect();
-        let (key, operator, values) = (one.key(), one.operator(), values.join(" "));
-        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-    });
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
-        expressions.collect::<String>()
-    )
-}

@@ -260,6 +260,7 @@ fn set(gates: &mut Gates, name: &str, on: bool) -> bool {
         "InPlacePodVerticalScaling" => gates.objects.in_place_pod_vertical_scaling = on,
         "SELinuxChangePolicy" => gates.objects.selinux_change_policy = on,
         "MaxUnavailableStatefulSet" => gates.objects.max_unavailable_stateful_set = on,
+        "HPAConfigurableTolerance" => gates.objects.hpa_configurable_tolerance = on,
         "KubeletFineGrainedAuthz" => gates.objects.kubelet_fine_grained_authz = on,
         "AuthorizeWithSelectors" => gates.authorization_selectors = on,
         "AuthorizeNodeWithSelectors" => gates.node_selectors = on,

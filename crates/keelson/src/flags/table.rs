@@ -3,6 +3,7 @@
 mod access;
 mod api;
 mod audit;
+mod cluster;
 mod observation;
 mod serving;
 
@@ -13,7 +14,9 @@ use std::time::Duration;
 
 /// All flags.
 pub(super) fn flags() -> impl Iterator<Item = &'static Flag> + Clone {
-    [serving::FLAGS, api::FLAGS, access::FLAGS, audit::FLAGS, observation::FLAGS].into_iter().flatten()
+    [serving::FLAGS, api::FLAGS, cluster::FLAGS, access::FLAGS, audit::FLAGS, observation::FLAGS]
+        .into_iter()
+        .flatten()
 }
 
 /// Why flags are ignored.

@@ -255,9 +255,26 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
     assert!(missing.is_empty(), "{missing:?}");
     // Besides: --data-dir, --storage, --history-retention, --controllers, --response-stall-timeout,
     // --memory-limit, --webhook-circuit-breaker, --break-glass-skip-webhooks, three --cluster-signing-*,
-    // --scheduler, --fake-nodes, --fake-node-capacity, --unsafe-no-fsync, and an old name that the reference
-    // hides, --audit-webhook-batch-initial-backoff.
-    assert_eq!(count, reference.len() + 16);
+    // --scheduler, --fake-nodes, --fake-node-capacity, five --horizontal-pod-autoscaler-*, --unsafe-no-fsync, and
+    // an old name that the reference hides, --audit-webhook-batch-initial-backoff.
+    assert_eq!(count, reference.len() + 21);
+}
+
+#[test]
+fn autoscaling_has_the_settings_of_the_stock_controller_manager() {
+    let settings = |line: &str| options(line).autoscaling;
+    assert_eq!(settings(""), controllers::AutoscalerSettings::DEFAULT);
+    let all = settings(
+        "--horizontal-pod-autoscaler-sync-period=1s --horizontal-pod-autoscaler-downscale-stabilization=0s \
+         --horizontal-pod-autoscaler-tolerance=0.25 --horizontal-pod-autoscaler-cpu-initialization-period=2s \
+         --horizontal-pod-autoscaler-initial-readiness-delay=3s",
+    );
+    assert_eq!((all.period.as_secs(), all.stabilization.as_secs(), all.tolerance), (1, 0, 0.25));
+    assert_eq!((all.cpu_initialization.as_secs(), all.initial_readiness.as_secs()), (2, 3));
+    assert!(error("--horizontal-pod-autoscaler-sync-period=0s").contains("less than 100ms"));
+    for tolerance in ["-1", "NaN", "much"] {
+        error(&format!("--horizontal-pod-autoscaler-tolerance={tolerance}"));
+    }
 }
 
 #[test]

@@ -166,11 +166,16 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         });
     }
 
-    fn prepare_create(&self, object: &mut Map, _context: &Context<'_>) {
-        drop_tolerance(object);
+    fn prepare_create(&self, object: &mut Map, context: &Context<'_>) {
+        if !context.gates.hpa_configurable_tolerance {
+            drop_tolerance(object);
+        }
     }
 
-    fn prepare_update(&self, new: &mut Map, old: &Map, _context: &Context<'_>) {
+    fn prepare_update(&self, new: &mut Map, old: &Map, context: &Context<'_>) {
+        if context.gates.hpa_configurable_tolerance {
+            return;
+        }
         let behavior = HorizontalPodAutoscaler::of(old).spec().behavior();
         let rules = behavior.map(|behavior| [behavior.scale_up(), behavior.scale_down()]);
         let mut rules = rules.into_iter().flatten().flatten();
@@ -211,7 +216,7 @@ fn fill_rules(rules: &mut Map, policies: &[(&'static str, i64)]) {
     }
 }
 
-/// The feature `HPAConfigurableTolerance` is off: drops the field unless the old object uses it.
+/// Drops the field of the feature `HPAConfigurableTolerance`.
 fn drop_tolerance(object: &mut Map) {
     update_map(object, "spec", |spec| {
         update_map(spec, "behavior", |behavior| {

@@ -90,13 +90,23 @@ impl Registry {
         let pod = self.pod(target, target.name).await?;
         let pod = Pod::of(map(&pod)?);
         let container = container(pod, options.container())?;
-        let kubelet = self.kubelet_of(target, pod).await?;
+        let words = PodExecOptions::of(asked).command();
         let command = CommandStreams {
             stdin: options.stdin(),
             stdout: options.stdout(),
             stderr: options.stderr(),
             tty: options.tty(),
         };
+        let node = pod.spec().node_name();
+        if !node.is_empty() && self.is_on_paper(target, node).await? {
+            return Ok(Location {
+                path: container.to_owned(),
+                query: words.iter().collect::<Vec<_>>().join(" "),
+                command: Some(command),
+                ..at(Backend::Paper, false, node, None)
+            });
+        }
+        let kubelet = self.kubelet_of(target, pod).await?;
         let mut query = Vec::new();
         for (name, is_set) in [
             ("input", command.stdin),
@@ -106,7 +116,6 @@ impl Registry {
         ] {
             query.extend(is_set.then(|| (name, "1".to_owned())));
         }
-        let words = PodExecOptions::of(asked).command();
         query.extend(words.iter().map(|word| ("command", word.to_owned())));
         let path = format!("/{}/{}/{}/{container}", target.subresource_name(), target.namespace, target.name);
         let location = kubelet.location(Backend::Kubelet, path, query);

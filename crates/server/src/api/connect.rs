@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | log | GET; its body is the response | `log` |
 //! | HTTP through a proxy | the request, and back the response, with links that lead through the proxy | `proxy`, `rewrite` |
+//! | log and commands of a container that exists on paper | nothing | `paper` |
 //! | any other upgrade | the request; after that bytes as they are | `upgrade` |
 //! | WebSocket with `v5.channel.k8s.io`, for a command | SPDY, with the channels as streams | `upgrade` |
 //! | WebSocket with `SPDY/3.1+...`, for ports | SPDY, whose bytes are the messages of the WebSocket | `upgrade` |
@@ -17,6 +18,7 @@
 //! [`Place`] among all connections of the server.
 
 mod log;
+mod paper;
 mod proxy;
 mod rewrite;
 mod upgrade;
@@ -29,8 +31,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, UPGRADE};
-use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use http::header::UPGRADE;
+use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use kinds::{Action, Connect};
@@ -156,7 +158,7 @@ impl Api {
             return Ok(response);
         };
         if location.backend == Backend::Paper {
-            return Ok(paper_log(target, &location));
+            return self.on_paper(request, target, &location);
         }
         check_address(&location).await?;
         let place = Place::of(request)?;
@@ -167,20 +169,6 @@ impl Api {
             _ => Err(Status::unknown_resource().into()),
         }
     }
-}
-
-/// The log of a container that exists on paper.
-fn paper_log(target: &Target<'_>, location: &Location) -> Response {
-    let text = format!(
-        "Container {} of pod {}/{} runs on node {}, which exists on paper: nothing runs there, and there are no logs.\n",
-        location.path,
-        target.namespace(),
-        target.name(),
-        location.host
-    );
-    let mut response = Response::new(Body::Whole(text.into()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    response
 }
 
 /// The part of the path that is sent to the target of a proxy.

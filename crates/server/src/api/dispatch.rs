@@ -301,7 +301,7 @@ impl Api {
             if streaming { AllowedTransforms::NoTables } else { AllowedTransforms::All },
         )?;
         if !options.watch && request.target.served().stored.is_none() {
-            let objects = self.registry.component_statuses(&request.target, &options).await?;
+            let objects = self.registry.unstored(&request.target, &options).await?;
             if !objects.is_empty() {
                 request.meter.read(objects.len() as u64);
                 let coding = self.coding(request.preferences);

@@ -178,26 +178,27 @@ pub(super) const FLAGS: &[Flag] = &[
         group: Group::Api,
         kind: ValueType::List,
         default: "*",
-        help: "Which controllers run: * for all, name for one, -name for none of that name, -* for none. There are \
-               bootstrap-signer-controller, certificatesigningrequest-approving-controller, \
+        help: "Which controllers run: * for all, name for one, -name for none of that name, -* for none. There \
+               are bootstrap-signer-controller, certificatesigningrequest-approving-controller, \
                certificatesigningrequest-cleaner-controller, certificatesigningrequest-signing-controller, \
-               clusterrole-aggregation-controller, cronjob-controller, daemonset-controller, deployment-controller, \
-               disruption-controller, endpoints-controller, endpointslice-controller, \
+               clusterrole-aggregation-controller, cronjob-controller, daemonset-controller, \
+               deployment-controller, disruption-controller, endpoints-controller, endpointslice-controller, \
                endpointslice-mirroring-controller, ephemeral-volume-controller, garbage-collector-controller, \
-               job-controller, leader-election-controller, legacy-serviceaccount-token-cleaner-controller, \
-               namespace-controller, node-lifecycle-controller, persistentvolume-attach-detach-controller, \
-               persistentvolume-binder-controller, persistentvolume-expander-controller, \
-               persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, \
-               pod-garbage-collector-controller, replicaset-controller, replicationcontroller-controller, \
-               resourcequota-controller, root-ca-certificate-publisher-controller, service-cidr-controller, \
-               serviceaccount-controller, serviceaccount-token-controller, statefulset-controller, \
-               taint-eviction-controller, token-cleaner-controller, ttl-after-finished-controller and \
+               horizontal-pod-autoscaler-controller, job-controller, leader-election-controller, \
+               legacy-serviceaccount-token-cleaner-controller, namespace-controller, node-lifecycle-controller, \
+               persistentvolume-attach-detach-controller, persistentvolume-binder-controller, \
+               persistentvolume-expander-controller, persistentvolume-protection-controller, \
+               persistentvolumeclaim-protection-controller, pod-garbage-collector-controller, \
+               replicaset-controller, replicationcontroller-controller, resourcequota-controller, \
+               root-ca-certificate-publisher-controller, service-cidr-controller, serviceaccount-controller, \
+               serviceaccount-token-controller, statefulset-controller, taint-eviction-controller, \
+               token-cleaner-controller, ttl-after-finished-controller and \
                validatingadmissionpolicy-status-controller. Those of workloads, endpoints, volumes and nodes \
                (cronjob, daemonset, deployment, disruption, endpoints, endpointslice, endpointslice-mirroring, \
-               ephemeral-volume, job, node-lifecycle, persistentvolume-attach-detach, persistentvolume-binder, \
-               persistentvolume-expander, pod-garbage-collector, replicaset, replicationcontroller, statefulset, \
-               taint-eviction) run over etcd only if they are named, and never while a stock controller manager \
-               holds its lease.",
+               ephemeral-volume, horizontalpodautoscaling, job, node-lifecycle, persistentvolume-attach-detach, \
+               persistentvolume-binder, persistentvolume-expander, pod-garbage-collector, replicaset, \
+               replicationcontroller, statefulset, taint-eviction) run over etcd only if they are named, and \
+               never while a stock controller manager holds its lease.",
         effect: Effect::Set(|options, value| {
             options.controllers.add(value).map_err(|error| error.to_string())
         }),
