@@ -14,7 +14,7 @@ use schema::{Limits, Shape, json};
 use tokio::time::timeout;
 
 use crate::Aggregation;
-use crate::remote::Use;
+use crate::remote::{Remote, Use};
 use crate::table::Table;
 
 /// The most bytes of a list.
