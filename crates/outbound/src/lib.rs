@@ -35,6 +35,7 @@ mod secret;
 mod shared;
 mod tls;
 mod trace;
+mod upstream;
 mod webhook;
 
 pub use backoff::Backoff;
@@ -50,4 +51,5 @@ pub use pool::{Pool, Purpose};
 pub use shared::Shared;
 pub use tls::{Identity, Tls, TlsError, Trust};
 pub use trace::within_trace;
+pub use upstream::Upstream;
 pub use webhook::Webhook;
