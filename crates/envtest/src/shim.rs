@@ -19,6 +19,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
 use crate::etcd_flags::{self, ShimOptions, Show};
 use crate::probe::{self, StorageFolder};
@@ -87,14 +88,17 @@ fn prepare(options: &ShimOptions) -> Result<StorageFolder, Error> {
 async fn serve(options: &ShimOptions, folder: Arc<StorageFolder>) -> Result<(), Error> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut accepting = JoinSet::new();
     for address in &options.listen {
         let listen = |cause| Error::Listen { address: address.clone(), cause };
         let listener = TcpListener::bind(address.as_str()).await.map_err(listen)?;
-        tokio::spawn(accept(listener, Arc::clone(&folder)));
+        accepting.spawn(accept(listener, Arc::clone(&folder)));
     }
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        // They do not end by themselves.
+        Some(Err(died)) = accepting.join_next() => return Err(io::Error::other(died).into()),
     }
     Ok(())
 }
@@ -103,7 +107,7 @@ async fn accept(listener: TcpListener, folder: Arc<StorageFolder>) {
     loop {
         match listener.accept().await {
             Ok((connection, address)) => {
-                tokio::spawn(answer_all(connection, address, Arc::clone(&folder)));
+                tasks::once(answer_all(connection, address, Arc::clone(&folder)));
             }
             Err(error) => {
                 log::warn!(error:%; "a connection could not be accepted");

@@ -25,6 +25,9 @@ use stand_in::Program;
 /// How many nodes `keelson up` has.
 const UP_NODES: usize = 3;
 
+/// The exit code of a replay that could not be done; that of one with other answers is 1.
+const NOT_COMPARED: u8 = 2;
+
 /// Objects are trees of many small allocations; this allocator takes a third of the time of the system's. Its
 /// samples are the profile of memory.
 #[global_allocator]
@@ -36,34 +39,12 @@ fn main() -> ExitCode {
     let program = Program::named(&arguments.next().unwrap_or_default());
     let arguments: Vec<String> = arguments.collect();
     if program == Program::Etcd {
-        return envtest::shim::run(&arguments).map_or_else(|error| fail(&error), |text| print(&text));
+        return shim(&arguments);
     }
-    if let Some((command, rest)) = arguments.split_first() {
-        if command == "etcd" {
-            return envtest::shim::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
-        }
-        if command == "envtest" {
-            let ran = envtest::command::run(rest, server::version::API);
-            return ran.map_or_else(|error| fail(&error), |text| print(&text));
-        }
-        if command == "kubeconfig" {
-            storage::make_private();
-            return operations::kubeconfig::run(rest).map_or_else(|error| fail(&error), |text| print(&text));
-        }
-        if let Some(command) = operations::Command::named(command) {
-            storage::make_private();
-            return match command.run(rest, &flags::FOR_OPERATIONS) {
-                Ok(text) => print(&text),
-                Err(operations::Error::Findings(text)) => {
-                    print(&text);
-                    ExitCode::FAILURE
-                }
-                Err(error) => {
-                    fail(&error);
-                    command.failure().into()
-                }
-            };
-        }
+    if let Some((command, rest)) = arguments.split_first()
+        && let Some(code) = run_command(command, rest)
+    {
+        return code;
     }
     let arguments = match program {
         Program::ApiServer => stand_in::api_server_arguments(arguments, |name| std::env::var(name).ok()),
@@ -99,6 +80,55 @@ fn main() -> ExitCode {
         Ok(Ending::Forced) => ExitCode::FAILURE,
         Err(error) => fail(&error),
     }
+}
+
+/// Runs a command that is not the server, if it is one.
+fn run_command(command: &str, rest: &[String]) -> Option<ExitCode> {
+    Some(match command {
+        "etcd" => shim(rest),
+        "envtest" => envtest::command::run(rest, server::version::API)
+            .map_or_else(|error| fail(&error), |text| print(&text)),
+        "record" => {
+            logging::start(logging::Format::Text, 0, logging::Modules::default());
+            recording::record::run(rest).map_or_else(|error| fail(&error), |text| print(&text))
+        }
+        "replay" => match recording::replay::run(rest) {
+            Ok(outcome) if outcome.is_same => print(&outcome.text),
+            Ok(outcome) => {
+                print(&outcome.text);
+                ExitCode::FAILURE
+            }
+            Err(error) => {
+                fail(&error);
+                NOT_COMPARED.into()
+            }
+        },
+        "kubeconfig" => {
+            storage::make_private();
+            operations::kubeconfig::run(rest).map_or_else(|error| fail(&error), |text| print(&text))
+        }
+        name => {
+            let command = operations::Command::named(name)?;
+            storage::make_private();
+            match command.run(rest, &flags::FOR_OPERATIONS) {
+                Ok(text) => print(&text),
+                Err(operations::Error::Findings(text)) => {
+                    print(&text);
+                    ExitCode::FAILURE
+                }
+                Err(error) => {
+                    fail(&error);
+                    command.failure().into()
+                }
+            }
+        }
+    })
+}
+
+/// `keelson etcd`.
+fn shim(arguments: &[String]) -> ExitCode {
+    logging::start(logging::Format::Text, 0, logging::Modules::default());
+    envtest::shim::run(arguments).map_or_else(|error| fail(&error), |text| print(&text))
 }
 
 /// The flags of the server: `up`, and nothing at all, are for people who want to see pods run, so there are

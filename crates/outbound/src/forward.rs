@@ -32,7 +32,7 @@ pub type ForwardBody = UnsyncBoxBody<Bytes, Box<dyn StdError + Send + Sync>>;
 /// Why there is no answer: the error of the system, of TLS or of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ForwardError(String);
+pub struct ForwardError(pub(crate) String);
 
 type Http = legacy::Client<Connector, ForwardBody>;
 
@@ -47,6 +47,11 @@ impl fmt::Debug for CertificateFiles {
 }
 
 impl CertificateFiles {
+    /// A certificate of a kubeconfig.
+    pub(crate) fn reread(certificate: Reread<Identity>) -> Self {
+        Self(Arc::new(certificate))
+    }
+
     /// The certificate, with those that signed it, and its key.
     pub fn open(chain: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
         let read = certificate(Source::File(chain), Source::File(key)).map_err(TlsError::Certificate)?;

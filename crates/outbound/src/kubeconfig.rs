@@ -4,6 +4,7 @@ use crate::credentials::{self, Credentials, Reread, Source};
 use crate::endpoint::{Endpoint, Peer};
 use crate::exec::{ExecSettings, GROUP, InteractiveMode, Plugin};
 use crate::tls::{Identity, Tls, Trust};
+use crate::upstream::Upstream;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, Uri};
@@ -90,7 +91,23 @@ impl Kubeconfig {
         Ok(Self { path: path.to_owned(), config: decoded.value })
     }
 
+    /// The same server, as one that requests of other clients are handed on to.
+    pub fn upstream(&self) -> Result<Upstream, KubeconfigError> {
+        let upstream = self.current().and_then(|CurrentServer { url, tls, shown }| {
+            let Shown { credentials, certificate } = shown;
+            Upstream::new(url, tls, credentials, certificate).map_err(|error| error.to_string())
+        });
+        upstream.map_err(|why| KubeconfigError::Invalid { path: self.path.clone(), why })
+    }
+
     fn try_endpoint(&self) -> Result<Endpoint, String> {
+        let CurrentServer { url, tls, shown } = self.current()?;
+        let Shown { credentials, certificate } = shown;
+        Endpoint::new(url, tls, credentials, certificate).map_err(|error| error.to_string())
+    }
+
+    /// The server of the current context.
+    fn current(&self) -> Result<CurrentServer, String> {
         let empty = Map::new();
         let config = Config::of(self.config.as_map().unwrap_or(&empty));
         let name = config.current_context();
@@ -112,7 +129,8 @@ impl Kubeconfig {
         if url.scheme_str() == Some("http") {
             // As with every client, credentials are not sent in the clear.
             let tls = Tls { trust: Trust::Anyone, ..Tls::default() };
-            return Endpoint::new(url, tls, Credentials::None, None).map_err(|error| error.to_string());
+            let shown = Shown { credentials: Credentials::None, certificate: None };
+            return Ok(CurrentServer { url, tls, shown });
         }
         let authorities = self.authorities(cluster)?;
         let trust = match (&authorities, cluster.insecure_skip_tls_verify()) {
@@ -133,9 +151,8 @@ impl Kubeconfig {
             server_name: (!server_name.is_empty()).then(|| server_name.to_owned()),
             identity: None,
         };
-        let Shown { credentials, certificate } =
-            self.shown(user, context.user(), cluster, authorities.as_deref())?;
-        Endpoint::new(url, tls, credentials, certificate).map_err(|error| error.to_string())
+        let shown = self.shown(user, context.user(), cluster, authorities.as_deref())?;
+        Ok(CurrentServer { url, tls, shown })
     }
 
     fn try_endpoint_of(&self, peer: Peer) -> Result<Endpoint, String> {
@@ -297,6 +314,13 @@ impl Kubeconfig {
             cluster: exec.provide_cluster_info().then(|| plugin_cluster(cluster, authorities)),
         })
     }
+}
+
+/// The server of the current context, and what its user shows to it.
+struct CurrentServer {
+    url: Uri,
+    tls: Tls,
+    shown: Shown,
 }
 
 /// What a user shows to a server.

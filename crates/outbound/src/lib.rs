@@ -36,6 +36,7 @@ mod secret;
 mod shared;
 mod tls;
 mod trace;
+mod upstream;
 mod webhook;
 
 pub use backoff::Backoff;
@@ -52,4 +53,5 @@ pub use rpc::{RpcClient, RpcError};
 pub use shared::Shared;
 pub use tls::{Identity, Tls, TlsError, Trust};
 pub use trace::within_trace;
+pub use upstream::Upstream;
 pub use webhook::Webhook;

