@@ -16,7 +16,6 @@ use rustls::{CipherSuite, SignatureScheme};
 use server::tls::{NamedPair, Serving, TlsConfig};
 use server::{Cors, Goaway, Limits, OptionalLayers, TransportSecurity, Unserved};
 use testkit::Folder;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 fn with_layers(layers: OptionalLayers) -> Running {
     start_with_layers(Unserved, Limits::default(), Duration::ZERO, TlsConfig::default(), |_| layers)
@@ -146,18 +145,4 @@ async fn handshake_names_the_authorities_of_client_certificates_as_they_are() {
     server.authenticators.certificates.as_ref().unwrap().authorities().replace(both).unwrap();
     let after = named().await;
     assert_eq!((after.len(), &after[0]), (2, &before[0]));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn http_2_clients_are_told_how_many_streams_they_may_have() {
-    let server = start(Unserved, Limits { streams: 7, ..Limits::default() }, Duration::ZERO);
-    let mut stream = server.tls(server.client_config(b"h2")).await;
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
-    let mut head = [0; 9];
-    stream.read_exact(&mut head).await.unwrap();
-    assert_eq!(head[3], 4, "the first frame has the settings");
-    let mut settings = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
-    stream.read_exact(&mut settings).await.unwrap();
-    let streams = settings.chunks_exact(6).find(|setting| setting[..2] == [0, 3]).unwrap();
-    assert_eq!(streams[2..], [0, 0, 0, 7]);
 }
