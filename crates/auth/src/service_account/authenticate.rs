@@ -118,6 +118,10 @@ impl AuthenticateToken for ServiceAccountTokens {
             self.authenticate_at(token.0, audiences, Time::now().unix()).map_err(InvalidToken::from),
         )
     }
+
+    fn looks_up_objects(&self) -> bool {
+        true
+    }
 }
 
 impl ServiceAccountTokens {
