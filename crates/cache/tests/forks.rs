@@ -135,14 +135,14 @@ async fn nothing_is_left_of_a_fork_that_was_closed_and_dropped() {
     let child = Cache::over(&snapshot, store.clone(), CacheOptions::default());
     put(&child, "b", "n1").await;
     store.close();
-    let store = Arc::downgrade(&store);
-    drop(child);
+    let left = Arc::downgrade(&store);
+    drop((store, child));
     for _ in 0..1000 {
-        if store.upgrade().is_none() {
+        if left.upgrade().is_none() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(store.upgrade().is_none());
+    assert!(left.upgrade().is_none());
     assert_eq!(Arc::strong_count(&snapshot), 1);
 }

@@ -5,10 +5,12 @@ mod certificates;
 mod debugging;
 mod egress;
 mod flags;
+mod fork_plane;
 mod kubelets;
 mod measure;
 mod memory;
 mod options;
+mod plane;
 mod run;
 mod service_accounts;
 

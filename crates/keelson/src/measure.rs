@@ -107,6 +107,7 @@ pub(crate) fn configure(options: &ServerOptions) {
     definitions::register_families();
     encryption::register_families();
     expressions::register_families();
+    forks::register_families();
     outbound::register_families();
     process::register();
     admission::register_families();

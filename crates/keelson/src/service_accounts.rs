@@ -62,6 +62,12 @@ impl ServiceAccounts {
         if given.key_files.is_empty() {
             keys = KeySet::new(vec![key.public().clone()]);
         }
+        Ok(Self::new(options, key, keys, external))
+    }
+
+    /// Issues tokens with a key, and accepts those of some keys.
+    fn new(options: &ServerOptions, key: SigningKey, keys: KeySet, external: &str) -> Self {
+        let given = &options.access.service_accounts;
         let name = given.issuers().into_iter().next().unwrap_or_default();
         let discovery = Discovery::new(&name, given.jwks_uri.as_deref(), external, &keys);
         let discovery = discovery.inspect_err(
@@ -75,7 +81,12 @@ impl ServiceAccounts {
             extends: given.extends,
             discovery: discovery.ok(),
         };
-        Ok(Self { keys, issuing })
+        Self { keys, issuing }
+    }
+
+    /// The keys that tokens are verified with.
+    pub(crate) fn keys(&self) -> TokenKeys {
+        TokenKeys(self.keys.clone())
     }
 
     /// The method that accepts tokens.
@@ -93,6 +104,27 @@ impl ServiceAccounts {
             on_legacy_use: Box::new(move |used| last_uses.note(used)),
         };
         Ok(ServiceAccountTokens::new(settings, Objects::of(cache).ok_or(Error::Missing)?))
+    }
+}
+
+/// The keys that the tokens of a server are verified with.
+pub(crate) struct TokenKeys(KeySet);
+
+impl TokenKeys {
+    /// What a fork of the server needs. It signs with a key of its own, so that its tokens are of no use
+    /// elsewhere, and accepts those of the server too: their account decides, by its uid. `external` is the
+    /// address of the fork, without a scheme.
+    pub(crate) fn of_fork(
+        &self,
+        options: &ServerOptions,
+        key: &str,
+        external: &str,
+    ) -> Result<ServiceAccounts, Error> {
+        let own = SigningKey::from_pem(key.as_bytes());
+        let own = own.map_err(|why| Error::SigningKey { path: "of a fork".into(), why })?;
+        let mut keys = KeySet::new(vec![own.public().clone()]);
+        keys.extend(self.0.clone());
+        Ok(ServiceAccounts::new(options, own, keys, external))
     }
 }
 

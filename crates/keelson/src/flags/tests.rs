@@ -255,9 +255,9 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
     assert!(missing.is_empty(), "{missing:?}");
     // Besides: --data-dir, --storage, --history-retention, --controllers, --response-stall-timeout,
     // --memory-limit, --webhook-circuit-breaker, --break-glass-skip-webhooks, three --cluster-signing-*,
-    // --scheduler, --fake-nodes, --fake-node-capacity, and an old name that the reference hides,
+    // --scheduler, --fake-nodes, --fake-node-capacity, --enable-forks, --max-forks, --forks-memory, and an old name that the reference hides,
     // --audit-webhook-batch-initial-backoff.
-    assert_eq!(count, reference.len() + 15);
+    assert_eq!(count, reference.len() + 18);
 }
 
 #[test]
