@@ -148,7 +148,7 @@ impl Table {
     fn create(self: &Arc<Self>, request: ForkRequest) -> Result<Arc<Fork>, Status> {
         self.assemble.check(&request.controllers).map_err(Status::bad_request)?;
         if let Some(name) = &request.name
-            && let Some(wrong) = name::dns1123_label(name).iter().next()
+            && let Some(wrong) = name::dns1123_label(name).first()
         {
             return Err(Status::bad_request(format!("the name {} is no DNS label: {wrong}", quote(name))));
         }

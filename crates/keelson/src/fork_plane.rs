@@ -23,7 +23,6 @@ use server::api::{self, Api};
 use server::forks::{DynHandler, PATH};
 use server::version::Info;
 use server::{ForkLayers, Lifecycle};
-use store::Store as _;
 use system::{Hooks, SystemValues, health};
 use tasks::{BoxFuture, Ended, Name};
 
