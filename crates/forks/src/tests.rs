@@ -126,7 +126,8 @@ impl Fixture {
 
     async fn until_ended(&self, tasks: usize) {
         for _ in 0..1000 {
-            if Arc::strong_count(&self.held) == 1 + tasks + 1 {
+            // One each of the fixture and the planes, and two of each task: of its runs, and of the one that runs.
+            if Arc::strong_count(&self.held) == 2 + 2 * tasks {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -2,7 +2,7 @@
 //!
 //! | part of a fork | |
 //! |---|---|
-//! | states of objects, compiled built-in kinds | shared with the server until one side changes them |
+//! | states of objects, compiled kinds | shared with the server until one side changes them |
 //! | client certificates, static tokens, issuers, webhooks for tokens; limits of requests in flight and of memory; audit, spans, costs | those of the server |
 //! | custom kinds, permissions, admission, allocation, documents, controllers, other API servers | its own |
 //! | the key of service account tokens | its own; tokens of the server are accepted while their account is there |
@@ -17,6 +17,7 @@ use audit::Auditor;
 use auth::Authenticators;
 use cache::Cache;
 use controllers::ControllerSettings;
+use definitions::{Inherited, SharedKinds};
 use forks::{Assemble, Controllers, Parts};
 use registry::Registry;
 use server::api::{self, Api};
@@ -29,7 +30,7 @@ use tasks::{BoxFuture, Ended, Name};
 use crate::backends;
 use crate::kubelets;
 use crate::options::ServerOptions;
-use crate::plane::{Loops, Plane, PlaneParts, keep_events};
+use crate::plane::{Beside, Loops, Plane, PlaneParts, keep_events};
 use crate::run::Error;
 use crate::service_accounts::{LastUses, TokenKeys};
 use access::authentication;
@@ -44,6 +45,8 @@ const NODES: &str = "nodes";
 pub(crate) struct ForkPlanes {
     pub(crate) options: ServerOptions,
     pub(crate) registry: Arc<Registry>,
+    /// The custom kinds of the server.
+    pub(crate) kinds: SharedKinds,
     pub(crate) authenticators: Arc<Authenticators>,
     pub(crate) keys: TokenKeys,
     /// The host and port of the server for its clients.
@@ -95,7 +98,10 @@ impl ForkPlanes {
             ports: None,
             proxy: &self.proxy,
             own_address: self.own_address.clone(),
-            beside: Some(&self.registry),
+            beside: Some(Beside {
+                registry: &self.registry,
+                kinds: Inherited { kinds: self.kinds.clone(), revision: snapshot.revision() },
+            }),
         };
         let plane = Plane::assemble(options, parts).await?;
         let registry = plane.registry.clone();

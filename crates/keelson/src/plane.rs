@@ -13,7 +13,7 @@ use auth::{Authenticators, SystemIdentity};
 use cache::Cache;
 use controllers::{ControllerSettings, Leadership, Supervisor, event_expiry, service_repair};
 use definitions::conversion::Clients;
-use definitions::{Definitions, Handled};
+use definitions::{Definitions, Handled, Inherited, SharedKinds};
 use registry::{Client, Escalation, PluginWriter, PolicyPermissions, Registry, TokenIssuing, WriteHooks};
 use server::{Lifecycle, Phase};
 use store::Revision;
@@ -35,6 +35,8 @@ pub(crate) struct Plane {
     /// Services up to this revision were made by an earlier process.
     pub(crate) services_before: Revision,
     pub(crate) aggregation: Option<Arc<Aggregation>>,
+    /// The custom kinds, for forks.
+    pub(crate) kinds: SharedKinds,
 }
 
 /// What a control plane is put together with beside the options.
@@ -49,8 +51,16 @@ pub(crate) struct PlaneParts<'a> {
     pub(crate) proxy: &'a backends::Identity,
     /// The host and port of this server.
     pub(crate) own_address: String,
-    /// The registry of the server, for a fork: what is known of built-in kinds is shared.
-    pub(crate) beside: Option<&'a Registry>,
+    /// What a fork shares with its server.
+    pub(crate) beside: Option<Beside<'a>>,
+}
+
+/// What a fork shares with its server.
+pub(crate) struct Beside<'a> {
+    /// What is known of built-in kinds.
+    pub(crate) registry: &'a Registry,
+    /// Custom kinds.
+    pub(crate) kinds: Inherited,
 }
 
 impl Plane {
@@ -68,8 +78,8 @@ impl Plane {
             Arc::new(handled.clone()),
         );
         let config = config(options, &cache, authenticators, tokens, &shared, hooks)?;
-        let registry = match beside {
-            Some(registry) => registry.beside(cache, config)?,
+        let registry = match &beside {
+            Some(server) => server.registry.beside(cache, config)?,
             None => Registry::new(cache, config)?,
         };
         let registry = Arc::new(registry);
@@ -78,12 +88,14 @@ impl Plane {
         last_uses.start(&registry);
         // Custom kinds are there from the first request on.
         let mut definitions =
-            Definitions::new(&registry, handled, conversion_clients(options, registry.cache())?);
+            Definitions::new(&registry, handled, conversion_clients(options, registry.cache())?)
+                .inheriting(beside.map(|server| server.kinds));
         definitions.load().await;
+        let kinds = definitions.shared();
         definitions.start().detach();
         let aggregation = backends::start(options, &registry, proxy, own_address)?;
         let (breakers, quotas) = (shared.breakers, shared.quotas);
-        Ok(Self { registry, breakers, quotas, services, services_before, aggregation })
+        Ok(Self { registry, breakers, quotas, services, services_before, aggregation, kinds })
     }
 
     /// Keeps the addresses and node ports of services: the record that servers share, and the repair.

@@ -249,6 +249,7 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
             let planes = ForkPlanes {
                 options: options.clone(),
                 registry: registry.clone(),
+                kinds: plane.kinds,
                 authenticators: authenticators.clone(),
                 keys,
                 external: addresses.external.clone(),
