@@ -88,10 +88,11 @@ impl Base for Frozen {
     }
 }
 
-/// A store in memory that begins with a state at some revision.
+/// A store in memory that begins with a state, in which there is nothing as in every new store of the suite.
+/// Those of the model begin with something.
 fn over(setup: Setup) -> Box<dyn Harness> {
     let options = memory::MemoryOptions { retention: setup.retention, ..Default::default() };
-    let store = Arc::new(Memory::over(Arc::new(Frozen::default()), Revision(41), options));
+    let store = Arc::new(Memory::over(Arc::new(Frozen::default()), Revision::ZERO, options));
     Box::new(InMemory { store, directory: tempfile::tempdir().unwrap() })
 }
 
