@@ -243,7 +243,8 @@ async fn compare(
                         Call::post(format!("{root}{}", plan.path("pods")), pod)
                     }),
                 };
-                let spent: Measured = Drive::prepare(&target.endpoint, work(call)).await?.run(&target.processes).await?;
+                let spent: Measured =
+                    Drive::prepare(&target.endpoint, work(call)).await?.run(&target.processes).await?;
                 *cost += spent.cpu.unwrap_or_default();
             }
         }

@@ -19,7 +19,9 @@ fn fork(cache: &Cache, at: Revision) -> Cache {
 }
 
 fn pod(name: &str, node: &str) -> String {
-    format!(r#"{{"kind":"Pod","metadata":{{"name":"{name}","namespace":"n","uid":"{name}"}},"spec":{{"nodeName":"{node}"}}}}"#)
+    format!(
+        r#"{{"kind":"Pod","metadata":{{"name":"{name}","namespace":"n","uid":"{name}"}},"spec":{{"nodeName":"{node}"}}}}"#
+    )
 }
 
 async fn put(cache: &Cache, name: &str, node: &str) -> Revision {

@@ -103,10 +103,8 @@ impl Inherited {
         let shared = kinds.get(&definition.name).filter(|shared| shared.form == *form)?;
         let own = |(known, served): &(Arc<ResourceType>, bool)| {
             let (name, uid) = (&definition.name, &definition.uid);
-            let schema =
-                read_schema(&sources.definitions, name, uid, definition.generation, &known.version);
-            let own =
-                ResourceType { definition: Some(schema), is_terminating, ..ResourceType::clone(known) };
+            let schema = read_schema(&sources.definitions, name, uid, definition.generation, &known.version);
+            let own = ResourceType { definition: Some(schema), is_terminating, ..ResourceType::clone(known) };
             CustomVersion { resource_type: Arc::new(own), served: *served }
         };
         Some(CustomKind {

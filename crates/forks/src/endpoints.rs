@@ -44,7 +44,11 @@ impl server::forks::Forks for Forks {
         Some(fork)
     }
 
-    fn answer<'a>(&'a self, path: &'a str, request: &'a mut Request) -> BoxFuture<'a, Result<Response, Error>> {
+    fn answer<'a>(
+        &'a self,
+        path: &'a str,
+        request: &'a mut Request,
+    ) -> BoxFuture<'a, Result<Response, Error>> {
         Box::pin(async move { respond(self.table()?, path, request).await })
     }
 }
@@ -66,7 +70,9 @@ async fn respond(table: &Arc<Table>, path: &str, request: &mut Request) -> Resul
             let asked = ForkRequest::read(&body).map_err(Status::bad_request)?;
             Ok(answer(StatusCode::CREATED, shown(&*table.create(asked)?, &root)))
         }
-        (Some(name), None, _) if is(Method::GET) => Ok(answer(StatusCode::OK, shown(&*table.find(name)?, &root))),
+        (Some(name), None, _) if is(Method::GET) => {
+            Ok(answer(StatusCode::OK, shown(&*table.find(name)?, &root)))
+        }
         (Some(name), None, _) if is(Method::DELETE) => {
             Ok(answer(StatusCode::OK, shown(&*table.remove(name)?, &root)))
         }
@@ -78,11 +84,14 @@ async fn respond(table: &Arc<Table>, path: &str, request: &mut Request) -> Resul
         (Some(name), Some("backup"), None) if is(Method::GET) => Ok(backup(table, &*table.find(name)?)),
         (Some(name), Some("kubeconfig"), None) if is(Method::GET) => {
             let fork = table.find(name)?;
-            let text = kubeconfig::without_credentials(&fork.name, &url(&root, &fork.name), &(table.authority)());
+            let text =
+                kubeconfig::without_credentials(&fork.name, &url(&root, &fork.name), &(table.authority)());
             Ok(typed(StatusCode::OK, "application/yaml", text.into()))
         }
         // Requests into a fork come here if there is none of the name.
-        (Some(name), Some("server"), _) => Err(table.find(name).map_or_else(Error::from, |_| Error::UnknownPath)),
+        (Some(name), Some("server"), _) => {
+            Err(table.find(name).map_or_else(Error::from, |_| Error::UnknownPath))
+        }
         (None, ..) | (Some(_), None | Some("reset" | "backup" | "kubeconfig"), None) => {
             Err(Status::method_not_allowed().into())
         }

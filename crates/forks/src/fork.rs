@@ -187,7 +187,8 @@ impl Fork {
         let ready = match known {
             Some(ready) => ready,
             None => {
-                let failed = |why: String| Status::internal_error(&format!("the fork cannot be started: {why}"));
+                let failed =
+                    |why: String| Status::internal_error(&format!("the fork cannot be started: {why}"));
                 self.start(life).map_err(failed)?;
                 let ready = plane.wait_for(Option::is_some).await.ok().and_then(|ready| ready.clone());
                 ready.ok_or_else(|| self.ended(life))?

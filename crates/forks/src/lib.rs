@@ -155,7 +155,9 @@ impl Table {
         let mut forks = self.forks();
         self.check_limits(forks.len())?;
         let name = match request.name {
-            Some(name) if forks.contains_key(&name) => return Err(Status::already_exists("", "forks", &name)),
+            Some(name) if forks.contains_key(&name) => {
+                return Err(Status::already_exists("", "forks", &name));
+            }
             Some(name) => name,
             None => self.free_name(&forks)?,
         };
@@ -175,7 +177,8 @@ impl Table {
         }
         if self.budget.is_spent() {
             let (used, limit) = (self.budget.used(), self.budget.limit());
-            let why = format!("the forks hold {used} of the {limit} bytes of --forks-memory: drop or reset some");
+            let why =
+                format!("the forks hold {used} of the {limit} bytes of --forks-memory: drop or reset some");
             return Err(Status::too_many_requests(why));
         }
         Ok(())

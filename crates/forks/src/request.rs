@@ -70,7 +70,9 @@ mod tests {
     #[test]
     fn request_has_a_name_and_controllers_or_neither() {
         let read = |text: &str| ForkRequest::read(text.as_bytes());
-        for text in ["", " \n", "{}", r#"{"name":"","controllers":true}"#, r#"{"name":null,"controllers":null}"#] {
+        for text in
+            ["", " \n", "{}", r#"{"name":"","controllers":true}"#, r#"{"name":null,"controllers":null}"#]
+        {
             assert_eq!(read(text), Ok(ForkRequest::default()), "{text}");
         }
         let named = read(r#"{"name":"a","controllers":["b","c"]}"#).unwrap();

@@ -166,7 +166,8 @@ async fn fork_has_a_name_an_address_and_a_revision() {
     let fixture = Fixture::with_few().await;
     let (code, made) = fixture.ask("POST", "", r#"{"name":"one"}"#).await;
     assert_eq!(code, 201);
-    let head = r#"{"name":"one","server":"https://h:1/keelson/v1/forks/one/server","revision":"1","createdAt":""#;
+    let head =
+        r#"{"name":"one","server":"https://h:1/keelson/v1/forks/one/server","revision":"1","createdAt":""#;
     assert!(made.starts_with(head), "{made}");
     assert_eq!(fixture.ask("GET", "/one", "").await, (200, made.clone()));
     assert_eq!(fixture.ask("GET", "", "").await, (200, format!("{{\"items\":[{}]}}\n", made.trim_end())));
@@ -256,7 +257,10 @@ async fn forks_are_bounded_in_number_and_memory() {
         assert_eq!(fixture.ask("POST", "", "").await.0, 201);
     }
     let (code, why) = fixture.ask("POST", "", "").await;
-    assert_eq!((code, why.as_str()), (429, "there are 3 forks already, as many as --max-forks says: drop some"));
+    assert_eq!(
+        (code, why.as_str()),
+        (429, "there are 3 forks already, as many as --max-forks says: drop some")
+    );
 
     let limits = Limits { forks: 3, bytes: PLANE, retention: Duration::from_secs(300) };
     let fixture = Fixture::new(limits).await;
@@ -285,10 +289,9 @@ async fn backup_holds_the_objects_of_the_fork() {
     assert_eq!(answered.status(), StatusCode::OK);
     let mut body = answered.into_body();
     let mut bytes = Vec::new();
-    while let Some(frame) = std::future::poll_fn(|context| {
-        http_body::Body::poll_frame(std::pin::Pin::new(&mut body), context)
-    })
-    .await
+    while let Some(frame) =
+        std::future::poll_fn(|context| http_body::Body::poll_frame(std::pin::Pin::new(&mut body), context))
+            .await
     {
         bytes.extend(frame.unwrap().into_data().unwrap());
     }
@@ -315,13 +318,20 @@ async fn commands_are_answered_at_the_control_socket() {
         answer.map(|answer| answer.map(|()| String::from_utf8(said).unwrap()))
     };
     let made = ask(r#"fork {"name":"a"}"#).unwrap().unwrap();
-    assert!(made.starts_with("ok\n{\"name\":\"a\",\"server\":\"https://127.0.0.1:1/keelson/v1/forks/a/server\""), "{made}");
+    assert!(
+        made.starts_with("ok\n{\"name\":\"a\",\"server\":\"https://127.0.0.1:1/keelson/v1/forks/a/server\""),
+        "{made}"
+    );
     assert_eq!(ask("forks").unwrap().unwrap(), made);
     let kubeconfig = ask("fork-kubeconfig a").unwrap().unwrap();
     let wanted = "ok\n    server: https://127.0.0.1:1/keelson/v1/forks/a/server\n    token: secret\n";
     assert_eq!(kubeconfig, wanted);
     let (code, over_http) = fixture.ask("GET", "/a/kubeconfig", "").await;
-    assert!(code == 200 && over_http.contains("https://h:1/keelson/v1/forks/a/server") && !over_http.contains("secret"));
+    assert!(
+        code == 200
+            && over_http.contains("https://h:1/keelson/v1/forks/a/server")
+            && !over_http.contains("secret")
+    );
     assert_eq!(ask("fork-reset a").unwrap().unwrap(), made);
     assert_eq!(ask("fork-drop a").unwrap().unwrap(), made);
     for gone in ["fork-reset a", "fork-drop a", "fork-kubeconfig a", "fork-backup a"] {

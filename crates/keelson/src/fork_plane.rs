@@ -122,8 +122,7 @@ impl ForkPlanes {
             ..self.layers.clone()
         };
         let version = self.version.clone();
-        let handler =
-            server::fork_stack(api, authenticators, &authorizer, Arc::new(checks), version, layers);
+        let handler = server::fork_stack(api, authenticators, &authorizer, Arc::new(checks), version, layers);
         self.start_later(plane, loops);
         Ok(server::forks::shared(handler))
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use access::authorization;
-use admission::webhook::Breakers;
 use admission::plugins::Quotas;
+use admission::webhook::Breakers;
 use aggregation::Aggregation;
 use allocation::{PortRecord, Services};
 use auth::{Authenticators, SystemIdentity};
@@ -66,7 +66,8 @@ pub(crate) struct Beside<'a> {
 impl Plane {
     /// Serves the objects of a cache, custom kinds included.
     pub(crate) async fn assemble(options: &ServerOptions, parts: PlaneParts<'_>) -> Result<Self, Error> {
-        let PlaneParts { cache, authenticators, tokens, last_uses, ports, proxy, own_address, beside } = parts;
+        let PlaneParts { cache, authenticators, tokens, last_uses, ports, proxy, own_address, beside } =
+            parts;
         let shared = admission::config::shared(&options.admission, &cache)?;
         let services = services(options, &cache, ports)?;
         let handled =
@@ -105,7 +106,8 @@ impl Plane {
             let services = self.services.clone();
             keep(Name::PortRecord, move || services.clone().keep_port_record());
         }
-        let (cache, services, before) = (registry.cache().clone(), self.services.clone(), self.services_before);
+        let (cache, services, before) =
+            (registry.cache().clone(), self.services.clone(), self.services_before);
         let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);
         keep(Name::ServiceRepair, move || {
             Box::pin(service_repair::run(cache.clone(), services.clone(), before, client.clone()))

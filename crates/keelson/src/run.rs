@@ -432,9 +432,9 @@ fn forks(
         url: certificates.url(),
         kubeconfig: Box::new(move || std::fs::read_to_string(&kubeconfig)),
     };
-    let sealed = stores.encryption().map(|encryption| {
-        Arc::new(layout::Sealed::new(encryption.clone())) as Arc<dyn store::Codec>
-    });
+    let sealed = stores
+        .encryption()
+        .map(|encryption| Arc::new(layout::Sealed::new(encryption.clone())) as Arc<dyn store::Codec>);
     let authority = Box::new(move || authority.borrow().clone());
     let assemble = Arc::new(Assembly(Arc::new(planes)));
     Forks::new(forks::Config { parent, limits, assemble, sealed, administrator, authority })

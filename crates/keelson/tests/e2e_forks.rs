@@ -41,7 +41,8 @@ impl<'s> Fork<'s> {
     fn make(server: &'s Server, request: &Value) -> Self {
         let made = ask(server, "POST", FORKS, request, 201);
         let url = made["server"].as_str().unwrap();
-        let root = url.strip_prefix(server.url()).unwrap_or_else(|| panic!("{url} is not at {}", server.url()));
+        let root =
+            url.strip_prefix(server.url()).unwrap_or_else(|| panic!("{url} is not at {}", server.url()));
         Self { server, root: root.to_owned() }
     }
 
@@ -105,18 +106,22 @@ fn fork_and_server_have_their_own_objects_from_the_fork_on() {
     assert_eq!(names(ask(&server, "GET", MAPS, &Value::Null, 200)), ["before", "parent"]);
 
     // Revisions go on from the fork; history begins there.
-    let revision = |value: &Value| value["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+    let revision =
+        |value: &Value| value["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
     let listed = other.get(MAPS);
     let made = other.ask("POST", MAPS, &map("other"), 201);
     assert!(revision(&made) > revision(&listed));
-    let events = other.watch(&format!("{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={}", revision(&listed)));
+    let events =
+        other.watch(&format!("{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={}", revision(&listed)));
     let changed = |name: &str| events.iter().any(|event| event["object"]["metadata"]["name"] == name);
     assert!(changed("other") && !changed("one") && !changed("parent"), "{events:?}");
     let old = other.watch(&format!("{MAPS}?watch=1&timeoutSeconds=1&resourceVersion=1"));
     assert_eq!((&old[0]["type"], &old[0]["object"]["code"]), (&json!("ERROR"), &json!(410)), "{old:?}");
 
     // The whole API is there, and nothing about the process.
-    for path in ["/api", "/apis", "/version", "/healthz", "/readyz", "/livez", "/openapi/v2", "/openapi/v3", "/"] {
+    for path in
+        ["/api", "/apis", "/version", "/healthz", "/readyz", "/livez", "/openapi/v2", "/openapi/v3", "/"]
+    {
         assert_eq!(other.status(path), 200, "{path}");
     }
     for path in ["/metrics", "/debug/pprof/", FORKS, "/nothing"] {
@@ -282,7 +287,9 @@ fn permissions_and_tokens_of_a_fork_are_its_own() {
     assert_eq!(as_user(&server, &own, "GET", &format!("{}{api}", other.root)).0, 401);
     assert_eq!(as_user(&server, &of_server, "GET", &rest(api)).0, 200);
     fork.ask("DELETE", token_path.trim_end_matches("/token"), &Value::Null, 200);
-    eventually("the account is another one", PATIENCE, || as_user(&server, &of_server, "GET", &rest(api)).0 == 401);
+    eventually("the account is another one", PATIENCE, || {
+        as_user(&server, &of_server, "GET", &rest(api)).0 == 401
+    });
     assert_eq!(as_user(&server, &of_server, "GET", api).0, 200);
     let keys = fork.get("/openid/v1/jwks");
     assert_eq!(keys["keys"].as_array().unwrap().len(), 2, "{keys}");
@@ -448,7 +455,9 @@ fn forks_are_bounded_and_can_be_turned_off() {
 
     let server = start(&["--enable-forks=false"]);
     ask(&server, "POST", FORKS, &Value::Null, 404);
-    assert!(keelson(&["fork", &data_dir(server.folder())]).unwrap_err().contains("does not know this request"));
+    assert!(
+        keelson(&["fork", &data_dir(server.folder())]).unwrap_err().contains("does not know this request")
+    );
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub(super) const FORK: Command = Command {
 pub(super) const FORKS: Command = Command { name: "forks", help: FORKS_HELP, own: &[], run: list };
 pub(super) const RESET: Command =
     Command { name: "reset", help: RESET_HELP, own: &[Own::OptionalFile], run: reset };
-pub(super) const DROP: Command = Command { name: "drop", help: DROP_HELP, own: &[Own::OptionalFile], run: drop };
+pub(super) const DROP: Command =
+    Command { name: "drop", help: DROP_HELP, own: &[Own::OptionalFile], run: drop };
 
 const FORK_HELP: &str = "\
 keelson fork [NAME] [options]
@@ -100,7 +101,8 @@ fn fork(arguments: &Arguments, options: &OperationOptions) -> Result<String, Err
 fn list(_: &Arguments, options: &OperationOptions) -> Result<String, Error> {
     let data_dir = DataDir::at(&options.storage.data_dir)?;
     let forks = text(&data_dir, "forks")?;
-    let forks = forks.lines().map(read).collect::<Result<Vec<_>, _>>().map_err(|cause| failed(&data_dir, cause))?;
+    let forks =
+        forks.lines().map(read).collect::<Result<Vec<_>, _>>().map_err(|cause| failed(&data_dir, cause))?;
     let widest = forks.iter().map(|fork| fork.name.len()).max().unwrap_or_default().max(4);
     let row = |name: &str, revision: &str, created: &str, server: &str| {
         format!("{name:widest$}  {revision:>8}  {created:20}  {server}\n")
@@ -166,7 +168,8 @@ fn failed(data_dir: &DataDir, cause: io::Error) -> Error {
 
 fn read(line: &str) -> io::Result<Shown> {
     let unreadable = || io::Error::new(io::ErrorKind::InvalidData, "the answer is no fork");
-    let read = json::decode_shape(&Shape::Any, line.as_bytes(), &Limits::default()).map_err(|_| unreadable())?;
+    let read =
+        json::decode_shape(&Shape::Any, line.as_bytes(), &Limits::default()).map_err(|_| unreadable())?;
     let field = |name: &str| {
         let value = read.value.get(name).and_then(Value::as_str);
         value.map(str::to_owned).ok_or_else(unreadable)

@@ -95,7 +95,9 @@ impl Fairness {
     #[must_use]
     pub fn of_fork(&self, registry: Arc<Registry>, authorizer: Authorizer) -> Self {
         match &self.limits {
-            Limits::Flows { flows, .. } => Self::flows(flows.clone(), registry, authorizer, self.request_timeout),
+            Limits::Flows { flows, .. } => {
+                Self::flows(flows.clone(), registry, authorizer, self.request_timeout)
+            }
             Limits::Plain(_) => self.clone(),
         }
     }

@@ -45,7 +45,11 @@ pub trait Forks: Send + Sync + 'static {
     fn find(&self, name: &str) -> Option<Arc<dyn DynHandler>>;
 
     /// Answers a request about forks, by a user who may make it: `path` is what comes after [`PATH`].
-    fn answer<'a>(&'a self, path: &'a str, request: &'a mut Request) -> BoxFuture<'a, Result<Response, Error>>;
+    fn answer<'a>(
+        &'a self,
+        path: &'a str,
+        request: &'a mut Request,
+    ) -> BoxFuture<'a, Result<Response, Error>>;
 }
 
 /// Where a path leads.
@@ -127,7 +131,9 @@ mod tests {
         for path in ["/keelson/v1/forksx", "/keelson/v1", "/api/v1"] {
             assert_eq!(Place::of(path), None, "{path}");
         }
-        for path in ["/keelson/v1/forks/a/server", "/keelson/v1/forks/a/server/", "/keelson/v1/forks/a/server/api"] {
+        for path in
+            ["/keelson/v1/forks/a/server", "/keelson/v1/forks/a/server/", "/keelson/v1/forks/a/server/api"]
+        {
             let Some(Place::Fork { name, root }) = Place::of(path) else { panic!("{path}") };
             assert_eq!((name, &path[..root]), ("a", "/keelson/v1/forks/a/server"));
         }

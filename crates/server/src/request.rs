@@ -320,7 +320,11 @@ mod tests {
         for (uri, path, decoded) in [
             ("/keelson/v1/forks/a/server", "/", "/"),
             ("/keelson/v1/forks/a/server?x=1", "/?x=1", "/"),
-            ("https://h:1/keelson/v1/forks/a/server/api/v1/pods/%61?watch=1", "/api/v1/pods/%61?watch=1", "/api/v1/pods/a"),
+            (
+                "https://h:1/keelson/v1/forks/a/server/api/v1/pods/%61?watch=1",
+                "/api/v1/pods/%61?watch=1",
+                "/api/v1/pods/a",
+            ),
         ] {
             let request = http::Request::builder().uri(uri).body(Bytes::new()).unwrap();
             let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));

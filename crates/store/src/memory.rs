@@ -245,7 +245,9 @@ impl State {
     /// The revisions of the current entry of a key.
     fn live_head(&self, key: &Key) -> Option<Head> {
         match self.keys.get(key) {
-            Some(versions) => versions.last().filter(|newest| newest.value.is_some()).map(|newest| newest.head),
+            Some(versions) => {
+                versions.last().filter(|newest| newest.value.is_some()).map(|newest| newest.head)
+            }
             None => self.base.as_ref()?.head(key),
         }
     }
@@ -339,9 +341,8 @@ impl State {
             .map(|(key, versions)| {
                 let version = versions.iter().rfind(|version| version.head.mod_revision <= at);
                 let found = version.and_then(|version| Some((version.head, version.value.clone()?)));
-                let entry = |(head, value): (Head, Value)| {
-                    value.map(|value| Entry { key: key.clone(), head, value })
-                };
+                let entry =
+                    |(head, value): (Head, Value)| value.map(|value| Entry { key: key.clone(), head, value });
                 (key.clone(), found.map(entry))
             })
             .collect()

@@ -83,7 +83,8 @@ impl Base for Frozen {
 
     fn visit(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> ControlFlow<()> {
         let found = self.0.iter().filter(|(key, _)| key.as_bytes().starts_with(prefix));
-        found.map(|(key, (head, value))| Entry { key: key.clone(), head: *head, value: value.clone() })
+        found
+            .map(|(key, (head, value))| Entry { key: key.clone(), head: *head, value: value.clone() })
             .try_for_each(|entry| visit(Ok(entry)))
     }
 }
@@ -251,12 +252,17 @@ async fn a_deleted_entry_of_the_base_does_not_come_back() {
     let fork = Memory::over(Frozen::of(&first), first.known_revision(), options);
     assert_eq!(fork.compacted(), Revision(2));
     let deleted = fork.commit(Change::delete(key("a")).returning_value()).await.unwrap();
-    assert_eq!((deleted.create_revision, deleted.previous.unwrap().head.mod_revision), (Revision(1), Revision(1)));
+    assert_eq!(
+        (deleted.create_revision, deleted.previous.unwrap().head.mod_revision),
+        (Revision(1), Revision(1))
+    );
     fork.compact(fork.known_revision()).await.unwrap();
     assert!(fork.get(&key("a")).unwrap().is_none());
     assert_eq!(first.get(&key("a")).unwrap().unwrap().value, "base");
     let conflict = fork.commit(Change::put(key("b"), "mine").create_only()).await.unwrap_err();
-    assert!(matches!(conflict, Error::Conflict(found) if found.found.as_ref().unwrap().head.mod_revision == Revision(2)));
+    assert!(
+        matches!(conflict, Error::Conflict(found) if found.found.as_ref().unwrap().head.mod_revision == Revision(2))
+    );
     fork.commit(Change::put(key("a"), "again").create_only()).await.unwrap();
     let again = fork.get(&key("a")).unwrap().unwrap();
     assert_eq!((again.value, again.head.create_revision), ("again".into(), Revision(4)));

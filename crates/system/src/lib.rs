@@ -45,9 +45,9 @@ pub use self::options::ServiceOptions;
 pub use self::peers::Peers;
 use api_services::ApiServices;
 pub use flow_config::FlowConfig;
-pub use fork::keep_fork;
 use flow_control::Defaults;
 use flow_schemas::FlowSchemas;
+pub use fork::keep_fork;
 
 /// The field manager of the reference.
 const MANAGER: &str = "kube-apiserver";
