@@ -420,7 +420,7 @@ fn two_hundred_forks_live_side_by_side() {
         ask(&server, "POST", MAPS, &map(&format!("shared-{number}")), 201);
     }
     // Controllers run in every tenth.
-    let request = |number: usize| json!({"name": format!("f{number}"), "controllers": number % 10 == 0});
+    let request = |number: usize| json!({"name": format!("f{number}"), "controllers": number.is_multiple_of(10)});
     let forks: Vec<_> = (0..200).map(|number| Fork::make(&server, &request(number))).collect();
     for (number, fork) in forks.iter().enumerate() {
         fork.ask("POST", MAPS, &map(&format!("own-{number}")), 201);
