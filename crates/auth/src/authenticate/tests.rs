@@ -7,7 +7,7 @@ fn authenticators() -> Authenticators {
     let audiences = vec!["api".to_owned()];
     let tokens = Tokens::parse("s3cret,jane,7,dev\n").unwrap();
     Authenticators {
-        tokens: vec![Box::new(tokens.method(audiences.clone()))],
+        tokens: vec![Arc::new(tokens.method(audiences.clone()))],
         audiences,
         ..Authenticators::default()
     }
