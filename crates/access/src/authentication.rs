@@ -158,14 +158,10 @@ pub fn authenticators(
     let certificates =
         ClientAuthority::new(trusted).map_err(|error| Error::Authorities { path, why: error.to_string() })?;
     let audiences = options.audiences();
-    let mut methods: Vec<Box<dyn AuthenticateToken>> =
-        vec![Box::new(tokens.method(audiences.clone())), Box::new(service_accounts)];
-    if options.bootstrap_tokens {
-        let secrets = cache.resource("secrets").ok_or(Error::Missing("secrets"))?;
-        methods.push(Box::new(BootstrapTokens::new(secrets, audiences.clone())));
-    }
+    let mut methods: Vec<Arc<dyn AuthenticateToken>> = vec![Arc::new(tokens.method(audiences.clone()))];
+    methods.extend(by_objects(options, cache, service_accounts)?);
     let oidc = oidc::start(options, &audiences)?;
-    methods.extend(oidc.issuers.map(|issuers| Box::new(issuers) as Box<dyn AuthenticateToken>));
+    methods.extend(oidc.issuers.map(|issuers| Arc::new(issuers) as Arc<dyn AuthenticateToken>));
     // Last: what other methods know needs no question to another server.
     methods.extend(token_webhook(&options.token_webhook, &audiences)?);
     let authenticators = Arc::new(Authenticators {
@@ -188,11 +184,25 @@ pub fn authenticators(
     Ok(authenticators)
 }
 
+/// The methods that look up objects: service account tokens and bootstrap tokens.
+pub fn by_objects(
+    options: &AccessOptions,
+    cache: &Cache,
+    service_accounts: ServiceAccountTokens,
+) -> Result<Vec<Arc<dyn AuthenticateToken>>, Error> {
+    let mut methods: Vec<Arc<dyn AuthenticateToken>> = vec![Arc::new(service_accounts)];
+    if options.bootstrap_tokens {
+        let secrets = cache.resource("secrets").ok_or(Error::Missing("secrets"))?;
+        methods.push(Arc::new(BootstrapTokens::new(secrets, options.audiences())));
+    }
+    Ok(methods)
+}
+
 /// The webhook of the flags `--authentication-token-webhook-*`.
 fn token_webhook(
     options: &TokenWebhookOptions,
     audiences: &[String],
-) -> Result<Option<Box<dyn AuthenticateToken>>, Error> {
+) -> Result<Option<Arc<dyn AuthenticateToken>>, Error> {
     let Some(path) = &options.config_file else { return Ok(None) };
     let unsupported = |_| {
         let version = quote(&options.version);
@@ -206,7 +216,7 @@ fn token_webhook(
         backoff: Backoff::default(),
     };
     let server = Kubeconfig::read(path)?.endpoint()?;
-    Ok(Some(Box::new(WebhookTokens::new(server, config)?)))
+    Ok(Some(Arc::new(WebhookTokens::new(server, config)?)))
 }
 
 /// Whether requests without credentials are let in: as with the reference, not where everybody may do

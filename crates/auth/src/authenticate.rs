@@ -201,6 +201,11 @@ pub type TokenOutcome = Result<Option<TokenIdentity>, InvalidToken>;
 pub trait AuthenticateToken: Send + Sync {
     /// The user of a token that is for at least one of the audiences.
     fn authenticate<'a>(&'a self, token: Token<'a>, audiences: &'a [String]) -> Deferred<'a, TokenOutcome>;
+
+    /// Whether the method looks up the objects of one control plane. Any other serves several.
+    fn looks_up_objects(&self) -> bool {
+        false
+    }
 }
 
 /// Whether requests without credentials are accepted.
@@ -223,7 +228,7 @@ pub struct Authenticators {
     /// Client certificates of these authorities.
     pub certificates: Option<ClientAuthority>,
     /// The methods for tokens, in order.
-    pub tokens: Vec<Box<dyn AuthenticateToken>>,
+    pub tokens: Vec<Arc<dyn AuthenticateToken>>,
     /// The audiences of this server: a token has to be for one of them.
     pub audiences: Vec<String>,
     /// Requests without credentials.
@@ -282,6 +287,20 @@ impl Authenticators {
             client: self.certificates.as_ref().map(|authority| authority.certify(certificates)),
             proxy: self.proxy.as_ref().map(|proxy| proxy.certify(certificates)),
         }))
+    }
+
+    /// The methods of another control plane whose clients have the same credentials. Instead of the methods
+    /// that look up objects, it has these.
+    #[must_use]
+    pub fn with_objects_of(&self, methods: Vec<Arc<dyn AuthenticateToken>>) -> Self {
+        let shared = |method: &&Arc<dyn AuthenticateToken>| !method.looks_up_objects();
+        Self {
+            proxy: self.proxy.clone(),
+            certificates: self.certificates.clone(),
+            tokens: methods.into_iter().chain(self.tokens.iter().filter(shared).cloned()).collect(),
+            audiences: self.audiences.clone(),
+            anonymous: self.anonymous.clone(),
+        }
     }
 
     /// The user of a request.

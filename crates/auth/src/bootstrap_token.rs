@@ -142,6 +142,10 @@ impl AuthenticateToken for BootstrapTokens {
     fn authenticate<'a>(&'a self, token: Token<'a>, audiences: &'a [String]) -> Deferred<'a, TokenOutcome> {
         Deferred::Now(self.authenticate_at(token.0, audiences, MicroTime::now()))
     }
+
+    fn looks_up_objects(&self) -> bool {
+        true
+    }
 }
 
 /// The id and the secret of a token.

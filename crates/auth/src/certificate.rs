@@ -13,9 +13,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 use x509_parser::parse_x509_certificate;
 
-/// Authorities whose client certificates are trusted. They can be replaced while the server runs.
+/// Authorities whose client certificates are trusted. They can be replaced while the server runs. Clones are
+/// the same authorities.
+#[derive(Clone, Debug)]
+pub struct Certificates(Arc<Trusted>);
+
 #[derive(Debug)]
-pub struct Certificates {
+struct Trusted {
     current: RwLock<Arc<Verifier>>,
     generation: AtomicU64,
 }
@@ -23,33 +27,34 @@ pub struct Certificates {
 impl Certificates {
     /// Trusts these authorities.
     pub fn new(authorities: Vec<CertificateDer<'static>>) -> Result<Self, VerifierBuilderError> {
-        Ok(Self { current: RwLock::new(Verifier::new(authorities)?), generation: AtomicU64::new(1) })
+        let current = RwLock::new(Verifier::new(authorities)?);
+        Ok(Self(Arc::new(Trusted { current, generation: AtomicU64::new(1) })))
     }
 
     /// Trusts these authorities instead. Connections are certified again at their next request.
     pub fn replace(&self, authorities: Vec<CertificateDer<'static>>) -> Result<(), VerifierBuilderError> {
         let verifier = Verifier::new(authorities)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = verifier;
-        self.generation.fetch_add(1, Ordering::Release);
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = verifier;
+        self.0.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
     /// The subjects of the authorities.
     pub(crate) fn subjects(&self) -> Vec<DistinguishedName> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.0.current.read().unwrap_or_else(PoisonError::into_inner);
         current.pool.authorities().subjects()
     }
 
     /// A number that changes with the authorities.
     pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.0.generation.load(Ordering::Acquire)
     }
 
     /// When the first of the certificates expires, in seconds since 1970, if the chain ends at an authority
     /// and the first certificate is for a client and valid now.
     pub(crate) fn verify(&self, chain: &[CertificateDer<'static>]) -> Option<i64> {
         let (own, intermediates) = chain.split_first()?;
-        let verifier = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let verifier = self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Err(error) = verifier.verify(own, intermediates, unix_time(SystemTime::now())) {
             log::debug!(error:%; "a client certificate was not accepted");
             return None;
@@ -95,7 +100,7 @@ impl Verifier {
 }
 
 /// Client certificates as a method of authentication.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ClientAuthority(Certificates);
 
 impl ClientAuthority {

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName};
 use rustls::pki_types::CertificateDer;
 
 /// Which proxies are trusted, and the headers that they set.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Proxy {
     /// The authorities of their certificates.
     pub authorities: Certificates,

@@ -4,7 +4,7 @@
 //! measured that a server can do for equal ones alone. Objects of a definition have the fields of the sample
 //! pod, so that both are equally long and deep.
 
-mod definition;
+pub(crate) mod definition;
 
 use crate::{
     Outcome,

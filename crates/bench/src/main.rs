@@ -9,6 +9,7 @@ mod codec;
 mod crds;
 mod crowd;
 mod fanout;
+mod forks;
 mod kep_3157;
 mod load;
 mod neighbours;
@@ -43,6 +44,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "crds", about: crds::ABOUT, run: crds::run },
     Subcommand { name: "crowd", about: crowd::ABOUT, run: crowd::run },
     Subcommand { name: "fanout", about: fanout::ABOUT, run: fanout::run },
+    Subcommand { name: "fork", about: forks::ABOUT, run: forks::run },
     Subcommand { name: "kep-3157", about: kep_3157::ABOUT, run: kep_3157::run },
     Subcommand { name: "load", about: load::ABOUT, run: load::run },
     Subcommand { name: "neighbours", about: neighbours::ABOUT, run: neighbours::run },

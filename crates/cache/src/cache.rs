@@ -71,11 +71,17 @@ impl Cache {
             let resource = Resource::new(spec.clone(), core.clone(), view, log);
             (spec.prefix().to_owned(), Arc::new(resource))
         });
-        let routes = Arc::new(RwLock::new(resources.collect()));
+        let resources = resources.collect();
+        Ok(Self::follow(core, resources))
+    }
+
+    /// The cache of these types, which follows its store from now on. Needs a runtime.
+    pub(crate) fn follow(core: Arc<Core>, resources: HashMap<String, Arc<Resource>>) -> Self {
+        let routes = Arc::new(RwLock::new(resources));
         core.applier.open(routes.clone());
         let (commands, received) = mpsc::unbounded_channel();
         follow::start(core.clone(), routes.clone(), received);
-        Ok(Self { core, routes, commands, beside: Vec::new() })
+        Self { core, routes, commands, beside: Vec::new() }
     }
 
     /// Adds the types of another store. Their revisions are those of their own store, and cannot be compared

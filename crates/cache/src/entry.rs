@@ -115,6 +115,12 @@ impl Entry {
         }
     }
 
+    /// The stored value that the entry is read from.
+    pub(crate) fn framed(&self) -> Bytes {
+        let digits = self.mod_revision.0.checked_ilog10().unwrap_or(0) as usize + 1;
+        frame::without_revision(&self.bytes, self.revision_at, digits)
+    }
+
     /// The resource type of the object.
     pub fn spec(&self) -> &Arc<Spec> {
         &self.spec
@@ -328,6 +334,17 @@ mod tests {
             let again = tombstone.tombstone(Revision(1));
             assert_eq!(again.bytes(), expected.replace(&format!("\"{revision}\""), "\"1\"").as_bytes());
             assert_eq!(again.field("spec.nodeName"), Some("n1"));
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_read_from_its_own_frame_is_the_same() {
+        for revision in [9, 123_456] {
+            let entry = read("pods/default/a", POD, revision).unwrap();
+            let key = Key::try_from("pods/default/a").unwrap();
+            let head = Head { create_revision: Revision(3), mod_revision: Revision(revision) };
+            let again = Entry::read(&spec(), &key, &head, &entry.framed()).unwrap();
+            assert_eq!((again.bytes(), again.uid()), (entry.bytes(), "u-1"));
         }
     }
 

@@ -72,6 +72,17 @@ pub(crate) fn encode(json: &str, place: RevisionSlot) -> Option<Bytes> {
     Some(framed.into())
 }
 
+/// The stored form of canonical bytes, whose revision has `digits` digits at `at`.
+pub(crate) fn without_revision(json: &[u8], at: u32, digits: usize) -> Bytes {
+    let head = json.get(..at as usize).unwrap_or_default();
+    let tail = json.get(at as usize + digits..).unwrap_or_default();
+    let mut framed = Vec::with_capacity(HEADER + head.len() + tail.len());
+    framed.extend(at.to_le_bytes());
+    framed.extend_from_slice(head);
+    framed.extend_from_slice(tail);
+    framed.into()
+}
+
 /// The canonical bytes of a stored object that was written at `revision`.
 pub(crate) fn decode(stored: &[u8], revision: u64) -> Result<Unframed, &'static str> {
     let (header, text) = stored.split_first_chunk::<HEADER>().ok_or("it is shorter than its header")?;

@@ -131,7 +131,14 @@ pub struct Stats {
 }
 
 impl Resource {
+    /// A type that was loaded.
     pub(crate) fn new(spec: Arc<Spec>, core: Arc<Core>, view: View, log: Log) -> Self {
+        INITIALIZATIONS.with([spec.prefix()]).inc();
+        Self::shared(spec, core, view, log)
+    }
+
+    /// A type whose state another cache has loaded.
+    pub(crate) fn shared(spec: Arc<Spec>, core: Arc<Core>, view: View, log: Log) -> Self {
         let indexed = spec.fields().iter().enumerate().filter(|(_, field)| field.is_indexed());
         let watcher_index = WatcherIndex::new(indexed.map(|(at, _)| at));
         let snapshots = Snapshots::new(core.options.snapshot_retention, core.options.snapshots);
@@ -139,7 +146,6 @@ impl Resource {
         if view.has_unavailable() {
             core.unavailable.note();
         }
-        INITIALIZATIONS.with([spec.prefix()]).inc();
         let counts = Arc::new(Counts::of(&spec));
         let state = ShardedLock::new(State { view, log });
         Self {

@@ -61,6 +61,11 @@ impl View {
         }
     }
 
+    /// The same state as the first one of another cache, at a revision that is not before any of its entries.
+    pub(crate) fn as_first(&self, revision: Revision) -> Self {
+        Self { revision, superseded: 0, own_bytes: 0, ..self.clone() }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

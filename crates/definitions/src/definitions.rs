@@ -18,12 +18,13 @@ use crate::definition::{Definition, conditions_of, decode};
 use crate::handled::Handled;
 use crate::kind::{self, Sources, kind_of};
 use crate::names::Taken;
+use crate::shared::{Form, Inherited, SharedKinds};
 use auth::SystemIdentity;
 use cache::watch::{Start, WatchOptions, resubscribe_after};
 use cache::{Cursor, Entry, Update};
 use kinds::{NonStructural, ResourceType, object_meta};
 use object::{Map, Text, Value};
-use registry::{Client, Registry};
+use registry::{Client, CustomKind, Registry};
 use schema::Status;
 use schema::status::Reason;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -63,6 +64,10 @@ pub struct Definitions {
     tasks: JoinSet<Done>,
     /// The types that were served at the start, whose expressions are still to be compiled.
     cold: Vec<Arc<ResourceType>>,
+    /// What forks take over.
+    shared: SharedKinds,
+    /// What a fork takes over of its server.
+    inherited: Option<Inherited>,
 }
 
 /// A status that is being written.
@@ -88,14 +93,6 @@ struct Installed {
 
 /// Why the schemas of a definition are not structural, if they are not.
 type Structure = Option<NonStructural>;
-
-/// What a kind depends on: its form changes only with these.
-#[derive(Clone, PartialEq)]
-struct Form {
-    uid: Text,
-    generation: i64,
-    accepted: Map,
-}
 
 /// What a task has done.
 enum Done {
@@ -126,7 +123,20 @@ impl Definitions {
             ending: HashSet::new(),
             tasks: JoinSet::new(),
             cold: Vec::new(),
+            shared: SharedKinds::default(),
+            inherited: None,
         }
+    }
+
+    /// The definitions of a fork, which takes over what its server has compiled.
+    #[must_use]
+    pub fn inheriting(self, inherited: Option<Inherited>) -> Self {
+        Self { inherited, ..self }
+    }
+
+    /// What forks can take over.
+    pub fn shared(&self) -> SharedKinds {
+        self.shared.clone()
     }
 
     /// Serves all kinds whose definitions say that they are established.
@@ -134,6 +144,18 @@ impl Definitions {
         self.advance();
         let wanted = self.known.values().filter(|definition| Definition::is_served_by(&definition.status));
         let wanted: Vec<Arc<Definition>> = wanted.cloned().collect();
+        let (mut definitions, mut kinds) = (Vec::new(), Vec::new());
+        let mut others = Vec::new();
+        for definition in wanted {
+            match self.inherit(&definition) {
+                Some(kind) => {
+                    definitions.push(definition);
+                    kinds.push(kind);
+                }
+                None => others.push(definition),
+            }
+        }
+        let (wanted, inherited) = (others, kinds.len());
         let at_once = available_parallelism().map_or(1, usize::from);
         let mut tasks = JoinSet::new();
         for some in wanted.chunks(wanted.len().div_ceil(at_once).max(1)) {
@@ -148,7 +170,6 @@ impl Definitions {
                 some.into_iter().map(made).collect::<Vec<_>>()
             });
         }
-        let (mut definitions, mut kinds) = (Vec::new(), Vec::new());
         for (definition, kind) in tasks.join_all().await.into_iter().flatten() {
             match kind {
                 Ok(Some(kind)) => {
@@ -160,7 +181,11 @@ impl Definitions {
                 Err(error) => self.note(&definition, &definition.status, Err(error.into())),
             }
         }
-        let types = kinds.iter().flat_map(|kind| &kind.versions);
+        for (definition, kind) in definitions.iter().zip(&kinds) {
+            self.shared.note(definition, &Form::new(definition, &definition.status), kind);
+        }
+        // What is taken over was compiled for the server.
+        let types = kinds.iter().skip(inherited).flat_map(|kind| &kind.versions);
         self.cold = types.map(|version| version.resource_type.clone()).collect();
         let outcomes = self.registry.install_all(kinds).await;
         for (definition, outcome) in definitions.into_iter().zip(outcomes) {
@@ -220,7 +245,7 @@ impl Definitions {
 
     /// Takes note of the changes since the last time.
     fn advance(&mut self) {
-        let Self { cursor, known, groups, due, installed, .. } = self;
+        let Self { cursor, known, groups, due, installed, inherited, .. } = self;
         let mut freed: BTreeSet<Text> = BTreeSet::new();
         cursor.advance(|update| match update {
             Update::Reset => {
@@ -231,7 +256,8 @@ impl Definitions {
             Update::Change { before, after } => {
                 let Some(name) = after.or(before).map(|entry| Text::from(entry.name())) else { return };
                 let was = known.remove(&name);
-                let is = after.and_then(read);
+                let inherited = |entry: &Arc<Entry>| inherited.as_ref()?.definition(entry);
+                let is = after.and_then(|entry| inherited(entry).or_else(|| read(entry).map(Arc::new)));
                 if after.is_some() && is.is_none() {
                     // What is served of it stays.
                     return;
@@ -244,7 +270,7 @@ impl Definitions {
                 match is {
                     Some(is) => {
                         groups.entry(is.group.clone()).or_default().insert(name.clone());
-                        known.insert(name.clone(), Arc::new(is));
+                        known.insert(name.clone(), is);
                     }
                     None => {
                         if let Some(names) = was.and_then(|was| groups.get_mut(&was.group)) {
@@ -257,6 +283,13 @@ impl Definitions {
         });
         groups.retain(|_, names| !names.is_empty());
         freed.iter().for_each(|group| self.names_are_free(group));
+    }
+
+    /// The kind of a definition as the server of a fork serves it, if that is the same.
+    fn inherit(&self, definition: &Definition) -> Option<CustomKind> {
+        let (inherited, status) = (self.inherited.as_ref()?, &definition.status);
+        let form = Form::new(definition, status);
+        inherited.kind(definition, &form, is_terminating(status), &self.sources)
     }
 
     /// Some definitions of a group may get names now that they did not get before.
@@ -277,6 +310,7 @@ impl Definitions {
             self.handled.forget(name);
             return;
         };
+        self.shared.update(&definition);
         if self.writes.get(name).is_some_and(|write| write.revision == definition.revision) {
             return;
         }
@@ -355,6 +389,7 @@ impl Definitions {
         let (structure, outcome) = match made.await.map_err(Error::from).and_then(|made| made) {
             Ok(Some((structure, Ok(kind)))) => {
                 self.installed.insert(definition.name.clone(), Installed::unknown(&form));
+                self.shared.note(definition, &form, &kind);
                 (Some(structure), self.registry.install(kind).await.map_err(Error::from))
             }
             Ok(Some((structure, Err(error)))) => (Some(structure), Err(error.into())),
@@ -394,6 +429,7 @@ impl Definitions {
     }
 
     async fn stop_serving(&mut self, name: &Text) {
+        self.shared.forget(name);
         let Some(installed) = self.installed.get(name) else { return };
         let plural = plural(&installed.form.accepted);
         let group = name.strip_prefix(plural).and_then(|rest| rest.strip_prefix('.')).unwrap_or_default();

@@ -108,6 +108,7 @@ pub(crate) fn configure(options: &ServerOptions) {
     encryption::register_families();
     MAIN.register(access::token_signer::SIGNER_FAMILIES);
     expressions::register_families();
+    forks::register_families();
     outbound::register_families();
     process::register();
     admission::register_families();

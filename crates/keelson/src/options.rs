@@ -79,6 +79,8 @@ pub(crate) struct ServerOptions {
     /// `--egress-selector-config-file`.
     pub(crate) egress_selector: Option<PathBuf>,
     pub(crate) admission: AdmissionOptions,
+    /// `--enable-forks`, `--max-forks` and `--forks-memory`.
+    pub(crate) forks: ForkOptions,
     /// Which controllers run.
     pub(crate) controllers: controllers::Selection,
     /// Whether pods are assigned to nodes; `None` for what fits the store.
@@ -133,6 +135,23 @@ impl ServerOptions {
             debug: debugging::endpoints(self),
             ..OptionalLayers::default()
         })
+    }
+}
+
+/// The flags about forks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ForkOptions {
+    /// `--enable-forks`.
+    pub(crate) are_on: bool,
+    /// `--max-forks`.
+    pub(crate) most: usize,
+    /// `--forks-memory`.
+    pub(crate) bytes: usize,
+}
+
+impl Default for ForkOptions {
+    fn default() -> Self {
+        Self { are_on: true, most: 1024, bytes: 2 << 30 }
     }
 }
 
@@ -323,6 +342,7 @@ impl Default for ServerOptions {
             aggregation: AggregationOptions::default(),
             egress_selector: None,
             admission: AdmissionOptions::default(),
+            forks: ForkOptions::default(),
             controllers: controllers::Selection::default(),
             scheduler: None,
             plays_nodes: None,

@@ -6,30 +6,26 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use allocation::{PortRecord, Services};
+use allocation::PortRecord;
 use audit::Auditor;
-use auth::{Authenticators, SystemIdentity};
-use cache::Cache;
-use controllers::{CertificateAuthority, Leadership, Supervisor, event_expiry, service_repair};
-use definitions::conversion::Clients;
-use definitions::{Definitions, Handled};
+use controllers::CertificateAuthority;
 use encryption::Encryption;
 use expressions::stage::Compatibility;
+use forks::{Administrator, Forks};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use pki::Cluster;
-use registry::{Client, Escalation, PluginWriter, PolicyPermissions, Registry, WriteHooks};
+use registry::Registry;
 use server::api::{self, Api};
 use server::health::{Checks, Duplicate, Endpoint};
 use server::tls::{self, Acceptor, Identity};
 use server::version::Info;
 use server::{
-    Ceiling, Fairness, FlowControlDebug, Flows, Lifecycle, Limits, MemoryLayer, OptionalLayers, Phase,
+    Ceiling, Fairness, FlowControlDebug, Flows, ForkLayers, Lifecycle, Limits, MemoryLayer, OptionalLayers,
     Server, StartError,
 };
-use storage::control::{self, Control};
+use storage::control::{self, Control, Further};
 use storage::{DataDir, Stores, data_dir};
-use store::Revision;
-use system::{FlowConfig, Hooks, LocalComponents, Peers, ServiceOptions, SystemValues, health};
+use system::{FlowConfig, Hooks, Peers, SystemValues, health};
 use tasks::{Name, Task};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -38,12 +34,13 @@ use crate::backends;
 use crate::certificates::{self, Certificates, FurtherNames, GivenFiles};
 use crate::debugging;
 use crate::egress;
+use crate::fork_plane::{Assembly, ForkPlanes};
 use crate::kubelets;
 use crate::measure;
 use crate::options::ServerOptions;
+use crate::plane::{Loops, Plane, PlaneParts, keep_events};
 use crate::service_accounts::{self, LastUses, ServiceAccounts};
 use access::authentication::{self, AuthorityFiles, OwnCredentials};
-use access::authorization;
 
 /// File descriptors that are reserved for other uses than connections.
 const RESERVED_DESCRIPTORS: u64 = 256;
@@ -142,8 +139,11 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
 
     // Stored objects.
     let data_dir = DataDir::open(&options.storage.data_dir, options.storage.backend)?;
+    // The forks of an earlier process are gone.
+    std::fs::remove_dir_all(data_dir.forks()).ok();
     let stores = Stores::open(&options.storage, &data_dir)?;
-    answer_commands(&stores, &data_dir);
+    let further = Further::default();
+    answer_commands(&stores, &data_dir, &further);
 
     // Keys, which a server makes before it writes to its store.
     let given = GivenFiles::new(options, addresses.advertised)?;
@@ -161,37 +161,26 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     let backends = kubelets::backends(&options.kubelets)?;
     let own = OwnCredentials { client_authority: &loaded.client_authority, admin_token: &loaded.token.0 };
     let authenticators = authentication::authenticators(&options.access, &files, own, &cache, tokens)?;
-    let shared = admission::config::shared(&options.admission, &cache)?;
-    let services = services(options, &cache, records.ports)?;
-    let handled =
-        Handled::new(&cache).ok_or_else(|| registry::Error::Missing(definitions::RESOURCE.into()))?;
-    let services_before = service_repair::earlier(&cache);
-    let hooks = WriteHooks::default().with("", "services", Arc::new(services.clone())).with(
-        definitions::GROUP,
-        definitions::RESOURCE,
-        Arc::new(handled.clone()),
-    );
-    let registry =
-        registry(options, cache, authenticators.clone(), service_accounts.issuing, &shared, hooks)?;
-    let registry = Arc::new(registry);
+    let keys = service_accounts.keys();
+    let own_address = certificates.address().to_string();
+    let parts = PlaneParts {
+        cache,
+        authenticators: authenticators.clone(),
+        tokens: service_accounts.issuing,
+        last_uses,
+        ports: records.ports,
+        proxy: &proxy,
+        own_address: own_address.clone(),
+        beside: None,
+    };
+    let plane = Plane::assemble(options, parts).await?;
+    let registry = plane.registry.clone();
     measure::observe_store(&registry, options);
     ceiling.connect(registry.cache());
     keep(Name::MemoryCeiling, {
         let ceiling = ceiling.clone();
         move || ceiling.clone().run()
     });
-    services.connect(&registry);
-    shared.writer.connect(Arc::new(PluginWriter::new(&registry)));
-    last_uses.start(&registry);
-    // Custom kinds are there from the first request on.
-    let mut definitions =
-        Definitions::new(&registry, handled, conversion_clients(options, registry.cache())?);
-    definitions.load().await;
-    definitions.start().detach();
-
-    let own_address = certificates.address().to_string();
-    let aggregation = backends::start(options, &registry, &proxy, own_address)?;
-
     // TLS, with certificates that are renewed.
     let identity = Identity::new(loaded.serving)?;
     let tls = Acceptor::new(identity.clone(), options.tls.clone(), authenticators.clone())?;
@@ -205,12 +194,12 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         is_reloaded: options.storage.encryption.automatic_reload,
     };
     let live_until = begin + options.livez_grace;
-    let breakers = shared.breakers.clone();
+    let breakers = plane.breakers.clone();
     let checks =
         health::checks(&registry, &hooks, &lifecycle, breakers, encrypted, auditor.clone(), live_until)?;
     let checks = Arc::new(checks);
     keep_store(options, &registry);
-    keep_services(&registry, services, services_before);
+    plane.keep_services();
     let values = Arc::new(SystemValues {
         advertise: addresses.advertised,
         port: server.address().port(),
@@ -220,14 +209,14 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         gates: options.objects.gates,
         pages: debugging::endpoints(options).listed(),
         priority_and_fairness: options.priority_and_fairness,
-        cluster_info: cluster_info(options, &certificates, &addresses, loaded.authority),
+        cluster_info: cluster_info(options, &certificates, &addresses, loaded.authority.clone()),
         peers: records.peers,
     });
     let signing_authority = certificates.cluster_authority(options)?;
     let settings = controllers::ControllerSettings {
-        aggregation: aggregation.clone(),
-        quotas: shared.quotas,
-        authority: authority_receiver,
+        aggregation: plane.aggregation.clone(),
+        quotas: plane.quotas,
+        authority: authority_receiver.clone(),
         request_timeout: options.request_timeout,
         signing_authority: signing_authority
             .map(|authority| Arc::new(authority) as Arc<dyn CertificateAuthority>),
@@ -236,14 +225,15 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         autoscaling: options.autoscaling,
         indexes: controllers::Indexes::default(),
     };
-    let controllers = start_controllers(options, settings, &registry, &lifecycle);
+    let loops = Loops::of(options, registry.cache());
+    let controllers = loops.start(options, settings.clone(), &registry, &lifecycle);
     let controllers = keep_system_objects(hooks, &registry, &values, controllers);
     let flows = flow_control(options, &registry);
 
     // Requests, until a signal.
     let authorizer = registry.config().authorizer.clone();
     let api = Api::new(registry.clone(), lifecycle.clone(), api_config(options, &addresses), backends)
-        .with_aggregation(aggregation);
+        .with_aggregation(plane.aggregation);
     let tracer = debugging::tracer(options)?;
     let version = Arc::new(version(options));
     let layers = OptionalLayers {
@@ -254,6 +244,37 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         ..options.layers(&lifecycle, auditor.clone()).map_err(Error::Flag)?
     };
     layers.costs.observe();
+    let layers = match options.forks.are_on {
+        false => layers,
+        true => {
+            let planes = ForkPlanes {
+                options: options.clone(),
+                registry: registry.clone(),
+                kinds: plane.kinds,
+                authenticators: authenticators.clone(),
+                keys,
+                external: addresses.external.clone(),
+                proxy,
+                own_address,
+                lifecycle: lifecycle.clone(),
+                auditor: auditor.clone(),
+                values: values.clone(),
+                settings,
+                api: api_config(options, &addresses),
+                version: version.clone(),
+                layers: ForkLayers {
+                    fairness: layers.fairness.clone(),
+                    memory: layers.memory.clone(),
+                    tracer: layers.tracer.clone(),
+                    costs: layers.costs.clone(),
+                    audit: layers.audit.clone(),
+                },
+            };
+            let forks = forks(planes, &stores, &certificates, authority_receiver);
+            further.set(forks.clone());
+            OptionalLayers { forks: Some(forks), ..layers }
+        }
+    };
     debugging::keep_socket(options);
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), version, layers);
     announce_when_ready(options.log_format, checks, certificates, begin);
@@ -318,14 +339,14 @@ impl Addresses {
 }
 
 /// Answers the requests of commands at the control socket, if the store is this process's own.
-fn answer_commands(stores: &Stores, data_dir: &DataDir) {
+fn answer_commands(stores: &Stores, data_dir: &DataDir, further: &Further) {
     let Some(store) = stores.own() else { return };
     match Control::listen(data_dir) {
         Ok(control) => {
-            let (control, store) = (Arc::new(control), store.clone());
+            let (control, store, further) = (Arc::new(control), store.clone(), further.clone());
             keep(Name::Control, move || {
-                let (control, store) = (control.clone(), store.clone());
-                async move { control.run(&store).await }
+                let (control, store, further) = (control.clone(), store.clone(), further.clone());
+                async move { control.run(&store, &further).await }
             });
         }
         Err(error) => {
@@ -394,23 +415,30 @@ fn keep_store(options: &ServerOptions, registry: &Arc<Registry>) {
         let registry = registry.clone();
         move || health::log_changes(registry.clone())
     });
-    if !registry.cache().store().expires() {
-        let (cache, time_to_live) = (registry.cache().clone(), options.storage.event_ttl);
-        keep(Name::EventExpiry, move || event_expiry::run(cache.clone(), time_to_live));
-    }
+    keep_events(registry, options.storage.event_ttl);
 }
 
-/// Keeps the addresses and node ports of services: the record that servers share, and the repair.
-fn keep_services(registry: &Arc<Registry>, services: Services, before: Revision) {
-    if registry.cache().store().is_shared() {
-        let services = services.clone();
-        keep(Name::PortRecord, move || services.clone().keep_port_record());
-    }
-    let cache = registry.cache().clone();
-    let client = Client::new(registry.clone(), SystemIdentity::ApiServer, service_repair::COMPONENT);
-    keep(Name::ServiceRepair, move || {
-        Box::pin(service_repair::run(cache.clone(), services.clone(), before, client.clone()))
-    });
+/// The forks of the server: none yet.
+fn forks(
+    planes: ForkPlanes,
+    stores: &Stores,
+    certificates: &Certificates,
+    authority: watch::Receiver<Arc<str>>,
+) -> Arc<Forks> {
+    let (options, parent) = (&planes.options, planes.registry.cache().clone());
+    let retention = options.storage.retention;
+    let limits = forks::Limits { forks: options.forks.most, bytes: options.forks.bytes, retention };
+    let kubeconfig = certificates.kubeconfig().clone();
+    let administrator = Administrator {
+        url: certificates.url(),
+        kubeconfig: Box::new(move || std::fs::read_to_string(&kubeconfig)),
+    };
+    let sealed = stores
+        .encryption()
+        .map(|encryption| Arc::new(layout::Sealed::new(encryption.clone())) as Arc<dyn store::Codec>);
+    let authority = Box::new(move || authority.borrow().clone());
+    let assemble = Arc::new(Assembly(Arc::new(planes)));
+    Forks::new(forks::Config { parent, limits, assemble, sealed, administrator, authority })
 }
 
 /// Priority and fairness as it is configured by stored objects; `None` if it is off.
@@ -439,48 +467,6 @@ fn fairness(options: &ServerOptions, registry: &Arc<Registry>, flows: Option<&Fl
         }
         None => Fairness::plain(options.in_flight, options.request_timeout),
     }
-}
-
-/// What starts the controllers.
-fn start_controllers(
-    options: &ServerOptions,
-    settings: controllers::ControllerSettings,
-    registry: &Arc<Registry>,
-    lifecycle: &Lifecycle,
-) -> impl FnOnce() -> Task + Send + 'static {
-    let selection = options.controllers.clone();
-    let schedules = options.scheduler.unwrap_or_else(|| is_whole(options, registry.cache()));
-    let plays_nodes = plays_nodes(options, registry.cache());
-    let nodes = options.nodes.clone();
-    let (registry, lifecycle) = (registry.clone(), lifecycle.clone());
-    let run = move || {
-        let host = system::host_name();
-        let leadership = Leadership::new(&registry, &host);
-        let mut supervisor = Supervisor::new(&registry, &selection, settings.clone());
-        if schedules {
-            let registry = registry.clone();
-            supervisor = supervisor.and(move || scheduler::start(&registry, &host));
-        }
-        if plays_nodes {
-            let (registry, options) = (registry.clone(), nodes.clone());
-            supervisor = supervisor.and(move || nodes::start(&registry, &options));
-        }
-        let lifecycle = lifecycle.clone();
-        system::done(supervisor.run(leadership, async move { lifecycle.reached(Phase::Draining).await }))
-    };
-    move || tasks::spawn(Name::Controllers, run)
-}
-
-/// Whether nodes that exist on paper are played by this server, or by another one on the same etcd.
-fn plays_nodes(options: &ServerOptions, cache: &Cache) -> bool {
-    options.plays_nodes.unwrap_or_else(|| is_whole(options, cache))
-}
-
-/// Whether this process is a whole control plane, as far as flags do not say more: it keeps its objects
-/// itself, and runs controllers.
-fn is_whole(options: &ServerOptions, cache: &Cache) -> bool {
-    let runs_controllers = controllers::CONTROLLERS.iter().any(|each| options.controllers.runs(each));
-    !cache.store().is_shared() && runs_controllers
 }
 
 /// Creates and keeps the system objects, and starts the controllers when they are there: the controllers act
@@ -553,57 +539,6 @@ async fn withdraw(registry: &Arc<Registry>, values: &SystemValues) {
         }
         Err(_) => log::warn!("the address of this server could not be withdrawn in time"),
     }
-}
-
-/// What gives addresses and node ports to services.
-fn services(options: &ServerOptions, cache: &Cache, record: Option<PortRecord>) -> Result<Services, Error> {
-    let ServiceOptions { range, secondary_range, node_ports, .. } = options.services;
-    let config = allocation::Config { range, secondary: secondary_range, ports: node_ports };
-    let services = Services::new(cache, &config, record);
-    Ok(services.ok_or_else(|| registry::Error::Missing("services".into()))?)
-}
-
-/// What connects to the conversion webhooks of definitions.
-fn conversion_clients(options: &ServerOptions, cache: &Cache) -> Result<Clients, Error> {
-    let find = |name: &str| cache.resource(name).ok_or_else(|| registry::Error::Missing(name.to_owned()));
-    let endpoints =
-        options.admission.settings.webhooks.endpoint_routing.then(|| find("endpoints")).transpose()?;
-    Ok(Clients::new(admission::webhook::services(find("services")?, endpoints)))
-}
-
-/// Makes the registry.
-fn registry(
-    options: &ServerOptions,
-    cache: Arc<Cache>,
-    authenticators: Arc<Authenticators>,
-    tokens: registry::TokenIssuing,
-    shared: &admission::plugins::Shared,
-    hooks: WriteHooks,
-) -> Result<Registry, Error> {
-    let rbac = authorization::rbac(&cache)?;
-    let authorizer = authorization::authorizer(&options.access, &cache, &rbac)?;
-    let authorizer = match options.gates.authorization_selectors {
-        true => authorizer,
-        false => authorizer.without_selectors(),
-    };
-    let config = registry::Config {
-        selection: options.selection.clone(),
-        watch_list: options.gates.watch_list,
-        watch_caches: options.watch_caches.clone(),
-        unsafe_delete: options.gates.unsafe_delete,
-        garbage_collection: options.garbage_collection,
-        objects: options.objects,
-        binding_labels: options.gates.admission.pod_topology_labels,
-        authenticators,
-        tokens: Some(tokens),
-        components: Some(Arc::new(LocalComponents::new(&cache))),
-        kubelets: kubelets::addresses(&options.kubelets),
-        paper_nodes: plays_nodes(options, &cache),
-        admission: admission::config::chain(&options.admission, &cache, &authorizer, shared)?,
-        authorizer,
-        hooks: PolicyPermissions::add_to(Escalation::add_to(hooks, &rbac), &cache),
-    };
-    Ok(Registry::new(cache, config)?)
 }
 
 fn api_config(options: &ServerOptions, addresses: &Addresses) -> api::ApiConfig {

@@ -74,6 +74,12 @@ impl ServiceAccounts {
         if given.key_files.is_empty() {
             keys = KeySet::new(vec![key.public().clone()]);
         }
+        Ok(Self::new(options, key, keys, external))
+    }
+
+    /// Issues tokens with a key, and accepts those of some keys.
+    fn new(options: &ServerOptions, key: SigningKey, keys: KeySet, external: &str) -> Self {
+        let given = &options.access.service_accounts;
         let name = issuer(options);
         let discovery = Discovery::new(&name, given.jwks_uri.as_deref(), external, &keys);
         let issuing = TokenIssuing {
@@ -84,7 +90,7 @@ impl ServiceAccounts {
             discovery: published(discovery.map(|documents| Published::Fixed(Arc::new(documents)))),
             longest_extended: TokenIssuing::EXTENDED_LIFETIME,
         };
-        Ok(Self { keys, signer: None, issuing })
+        Self { keys, signer: None, issuing }
     }
 
     /// Connects to the program that signs tokens.
@@ -106,6 +112,11 @@ impl ServiceAccounts {
             longest_extended,
         };
         Ok(Self { keys: KeySet::default(), signer: Some(signer), issuing })
+    }
+
+    /// The keys that tokens are verified with.
+    pub(crate) fn keys(&self) -> TokenKeys {
+        TokenKeys(self.keys.clone())
     }
 
     /// The method that accepts tokens.
@@ -143,6 +154,27 @@ fn published(documents: Result<Published, NoDiscovery>) -> Option<Published> {
         |error| log::warn!(error:%; "the issuer of service account tokens has no OpenID documents"),
     );
     documents.ok()
+}
+
+/// The keys that the tokens of a server are verified with.
+pub(crate) struct TokenKeys(KeySet);
+
+impl TokenKeys {
+    /// What a fork of the server needs. It signs with a key of its own, so that its tokens are of no use
+    /// elsewhere, and accepts those of the server too: their account decides, by its uid. `external` is the
+    /// address of the fork, without a scheme.
+    pub(crate) fn of_fork(
+        &self,
+        options: &ServerOptions,
+        key: &str,
+        external: &str,
+    ) -> Result<ServiceAccounts, Error> {
+        let own = SigningKey::from_pem(key.as_bytes());
+        let own = own.map_err(|why| Error::SigningKey { path: "of a fork".into(), why })?;
+        let mut keys = KeySet::new(vec![own.public().clone()]);
+        keys.extend(self.0.clone());
+        Ok(ServiceAccounts::new(options, own, keys, external))
+    }
 }
 
 /// Notes the day of the last use of a legacy token at its Secret. It can do so once the registry is there,

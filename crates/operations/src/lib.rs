@@ -1,5 +1,6 @@
 //! The commands on what servers have stored: `keelson backup`, `keelson restore`, `keelson migrate`, `keelson
-//! doctor`; and on their keys: `keelson renew-authority`, `keelson renew-service-account-key`.
+//! doctor`; on their keys: `keelson renew-authority`, `keelson renew-service-account-key`; and on the forks of a
+//! running server: `keelson fork`, `keelson forks`, `keelson reset`, `keelson drop`.
 //!
 //! Each takes the flags of the server, and works on what a server with these flags would: the data directory,
 //! or the etcd that they name. Entries travel in the layout of the embedded store, encrypted where that is
@@ -9,6 +10,7 @@ mod arguments;
 mod backup;
 mod contents;
 mod doctor;
+mod forks;
 pub mod kubeconfig;
 mod migrate;
 mod progress;
@@ -65,6 +67,10 @@ const COMMANDS: &[Command] = &[
     doctor::COMMAND,
     renew::AUTHORITY,
     renew::SERVICE_ACCOUNTS,
+    forks::FORK,
+    forks::FORKS,
+    forks::RESET,
+    forks::DROP,
 ];
 
 /// Why a command has failed.
@@ -96,6 +102,8 @@ pub enum Error {
     Damaged { names: String },
     #[error("a server uses {}: stop it first", .path.display())]
     InUse { path: PathBuf },
+    #[error("no server uses {}, or it has its objects in etcd", .path.display())]
+    NoServer { path: PathBuf },
     #[error("{} is not the data directory of a server that has run", .path.display())]
     NeverUsed { path: PathBuf },
     #[error(transparent)]

@@ -8,7 +8,9 @@
 //! 3. A [`Served`] that is replaced by another definition or removed is *retired*; watches that use it end.
 
 use crate::Computed;
+use crate::registry::Error;
 use crate::stored::Stored;
+use cache::Cache;
 use kinds::{ResourceType, preferred_first};
 use object::Text;
 use std::cmp::Ordering as Order;
@@ -104,6 +106,25 @@ impl Served {
         Self { computed: Some(computed), ..Self::new(resource_type, None) }
     }
 
+    /// The same kind over the objects of another cache. Only what its objects are differs, so encodings of
+    /// objects that both caches share are the same.
+    fn over(&self, cache: &Cache) -> Result<Self, Error> {
+        let over = |stored: &Stored| {
+            let prefix = stored.resource.spec().prefix();
+            let resource = cache.resource(prefix).ok_or_else(|| Error::Missing(prefix.to_owned()))?;
+            Ok::<_, Error>(Stored { resource, ..stored.clone() })
+        };
+        Ok(Self {
+            resource_type: self.resource_type.clone(),
+            stored: self.stored.as_ref().map(over).transpose()?,
+            head: self.head.clone(),
+            id: self.id,
+            headings: self.headings.clone(),
+            retired: Arc::new(Semaphore::new(0)),
+            computed: None,
+        })
+    }
+
     /// A copy that is marked as terminating. Both are retired together.
     pub(crate) fn terminating(&self) -> Self {
         let resource_type = ResourceType { is_terminating: true, ..ResourceType::clone(&self.resource_type) };
@@ -144,6 +165,12 @@ impl Catalog {
         }
         let group_versions = group_versions.into_iter().map(Arc::new).collect();
         Self { generation, builtin: Arc::new(Builtin { group_versions, by_resource }), custom: Vec::new() }
+    }
+
+    /// The built-in kinds over the objects of another cache.
+    pub(crate) fn builtin_over(&self, cache: &Cache) -> Result<Self, Error> {
+        let all = self.builtin.group_versions.iter().flat_map(|group_version| &group_version.resources);
+        Ok(Self::new(all.map(|served| served.over(cache).map(Arc::new)).collect::<Result<_, _>>()?))
     }
 
     /// The next catalog, with these changes of custom kinds; and the `Served` values that it removes or

@@ -57,6 +57,10 @@ pub fn status(error: cache::Error) -> Status {
             details: Some(Details { retry_after_seconds: BUSY_SECONDS, ..Details::default() }.into()),
             ..Status::service_unavailable(format!("the store is busy, please try again later: {busy}"))
         },
+        Store(spent @ store::Error::OverBudget { .. }) => Status {
+            details: Some(Details { retry_after_seconds: BUSY_SECONDS, ..Details::default() }.into()),
+            ..Status::too_many_requests(format!("the forks of this server are full: {spent}"))
+        },
         Store(error) => {
             log::error!(error:%; "the store failed");
             Status::internal_error(&error.to_string())
@@ -122,5 +126,12 @@ mod tests {
         assert_eq!((refused.code, refused.reason), (503, Reason::ServiceUnavailable));
         assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
         assert!(refused.message.contains("22 changes of 66000000 bytes wait"), "{}", refused.message);
+    }
+
+    #[test]
+    fn writers_past_the_memory_of_forks_are_told_so() {
+        let refused = status(cache::Error::Store(store::Error::OverBudget { used: 9, limit: 10 }));
+        assert_eq!((refused.code, refused.reason), (429, Reason::TooManyRequests));
+        assert!(refused.message.ends_with("9 of 10 bytes of memory are used already; nothing was written"));
     }
 }

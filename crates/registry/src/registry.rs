@@ -196,6 +196,15 @@ impl Registry {
         Ok(Self { cache, catalog, own, changing: tokio::sync::Mutex::default(), config })
     }
 
+    /// A registry beside this one, which serves the same built-in kinds from another cache. What is known of
+    /// these kinds is shared; custom kinds are for the caller to install.
+    pub fn beside(&self, cache: Arc<Cache>, config: Config) -> Result<Self, Error> {
+        let catalog = self.catalog().builtin_over(&cache)?;
+        let own = Arc::new(self.own.builtin_over(&cache)?);
+        let catalog = watch::Sender::new(Arc::new(catalog));
+        Ok(Self { cache, catalog, own, changing: tokio::sync::Mutex::default(), config })
+    }
+
     /// The current catalog. A request takes it once.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.borrow().clone()

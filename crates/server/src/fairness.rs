@@ -90,6 +90,18 @@ impl Fairness {
         Self { limits: Limits::Flows { flows, watches, registry, authorizer }, request_timeout }
     }
 
+    /// The same limits for the requests of a fork, which count together with all others. Its registry says
+    /// what they cost.
+    #[must_use]
+    pub fn of_fork(&self, registry: Arc<Registry>, authorizer: Authorizer) -> Self {
+        match &self.limits {
+            Limits::Flows { flows, .. } => {
+                Self::flows(flows.clone(), registry, authorizer, self.request_timeout)
+            }
+            Limits::Plain(_) => self.clone(),
+        }
+    }
+
     /// Plain limits of requests in flight.
     pub fn plain(limits: InFlight, request_timeout: Duration) -> Self {
         Self { limits: Limits::Plain(Arc::new(PlainLimits::new(limits))), request_timeout }

@@ -31,6 +31,7 @@ pub mod debug;
 mod error;
 mod fairness;
 mod families;
+pub mod forks;
 mod handler;
 pub mod health;
 mod http1;
@@ -69,7 +70,7 @@ pub use query::Query;
 pub use request::{Peer, Request, RequestBody};
 pub use schema::status::{Cause, Details, Reason, Status};
 pub use serve::{Outcome, PortUse, Server, StartError};
-pub use stack::{OptionalLayers, stack};
+pub use stack::{ForkLayers, OptionalLayers, fork_stack, stack};
 
 /// The response of a handler.
 pub type Response = http::Response<Body>;

@@ -53,6 +53,8 @@ pub(crate) struct RequestContext {
     pub(crate) received: Instant,
     /// The decoded path; `None` if a percent escape is invalid.
     pub(crate) path: Option<Arc<str>>,
+    /// The URI as the client wrote it, if the one in the head is what follows the root of a fork.
+    pub(crate) whole_uri: Option<Box<Uri>>,
     /// The query parameter `timeout`, or the 400 for an invalid one.
     pub(crate) timeout: Result<Option<Duration>, Box<Status>>,
     /// The formats that the client accepts.
@@ -72,6 +74,7 @@ impl RequestContext {
             trail: None,
             received: Instant::now(),
             path: request_info::decode(head.uri.path()).map(Arc::from),
+            whole_uri: None,
             timeout: deadline::requested(query).map_err(Box::new),
             error_format: Negotiator::default().error_format(&preferences),
             preferences,
@@ -108,9 +111,33 @@ impl Request {
         &self.head.method
     }
 
-    /// The URI as the client wrote it.
+    /// The URI as the client wrote it; within a fork, what follows the root of the fork.
     pub fn uri(&self) -> &Uri {
         &self.head.uri
+    }
+
+    /// The URI as the client wrote it, also within a fork.
+    pub(crate) fn whole_uri(&self) -> &Uri {
+        self.context.whole_uri.as_deref().unwrap_or(&self.head.uri)
+    }
+
+    /// The request as the handler sees it whose root is at the first `root` bytes of the path.
+    pub(crate) fn below(mut self, root: usize) -> Self {
+        let whole = self.head.uri.clone();
+        let path = whole.path().get(root..).filter(|path| !path.is_empty()).unwrap_or("/");
+        let written = match whole.query() {
+            Some(query) => format!("{path}?{query}"),
+            None => path.to_owned(),
+        };
+        let mut parts = whole.clone().into_parts();
+        // A part of a valid path is a valid path.
+        parts.path_and_query = written.parse().ok();
+        if let Ok(uri) = Uri::from_parts(parts) {
+            self.context.path = request_info::decode(uri.path()).map(Arc::from);
+            self.context.whole_uri = Some(Box::new(whole));
+            self.head.uri = uri;
+        }
+        self
     }
 
     /// The path as the client wrote it: still percent-encoded.
@@ -279,6 +306,32 @@ impl http_body::Body for RequestBody {
             Self::Incoming(incoming) => incoming.size_hint(),
             Self::Lent(lent) => lent.body.as_ref().map(http_body::Body::size_hint).unwrap_or_default(),
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_below_a_root_has_the_rest_of_the_path() {
+        let root = "/keelson/v1/forks/a/server".len();
+        for (uri, path, decoded) in [
+            ("/keelson/v1/forks/a/server", "/", "/"),
+            ("/keelson/v1/forks/a/server?x=1", "/?x=1", "/"),
+            (
+                "https://h:1/keelson/v1/forks/a/server/api/v1/pods/%61?watch=1",
+                "/api/v1/pods/%61?watch=1",
+                "/api/v1/pods/a",
+            ),
+        ] {
+            let request = http::Request::builder().uri(uri).body(Bytes::new()).unwrap();
+            let peer = Arc::new(Peer::plain(([127, 0, 0, 1], 1).into()));
+            let request = Request::in_process(request, peer).below(root);
+            assert_eq!(request.uri().path_and_query().unwrap(), path);
+            assert_eq!(request.context.path.as_deref(), Some(decoded));
+            assert_eq!(request.whole_uri().to_string(), uri);
         }
     }
 }

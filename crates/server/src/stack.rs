@@ -1,5 +1,6 @@
 //! The layers that a request passes through, as one list.
 
+use std::fmt;
 use std::sync::Arc;
 
 use auth::{Authenticators, Authorizer};
@@ -9,6 +10,7 @@ use crate::cost::{Cost, CostPage, Costs};
 use crate::deadline::TimeoutIsDuration;
 use crate::debug::{Debug, DebugEndpoints};
 use crate::fairness::{Fairness, FlowControlDebug};
+use crate::forks::{ForkTable, Forks, WithinForks};
 use crate::handler::{Handler, OnHeap, Stacked};
 use crate::health::Checks;
 use crate::layers::{
@@ -21,7 +23,7 @@ use crate::observed::{Observed, Tracing};
 use crate::version::Info;
 
 /// The parts of layers that a server has by its options.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct OptionalLayers {
     /// `--cors-allowed-origins`.
     pub cors: Option<Cors>,
@@ -45,6 +47,54 @@ pub struct OptionalLayers {
     pub debug: DebugEndpoints,
     /// `--audit-policy-file`.
     pub audit: Option<Audit>,
+    /// The forks of the server.
+    pub forks: Option<Arc<dyn Forks>>,
+}
+
+impl fmt::Debug for OptionalLayers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OptionalLayers").field("forks", &self.forks.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// The parts of layers that a fork shares with its server, or has instead of those of its server.
+#[derive(Debug, Clone)]
+pub struct ForkLayers {
+    /// The limits of requests in flight, which hold for the server and all its forks together.
+    pub fairness: Option<Fairness>,
+    /// `--memory-limit`.
+    pub memory: Option<MemoryLayer>,
+    /// `--tracing-config-file`.
+    pub tracer: Option<Arc<Tracer>>,
+    /// What requests cost.
+    pub costs: Costs,
+    /// `--audit-policy-file`.
+    pub audit: Option<Audit>,
+}
+
+/// Everything between the root of a fork and `api`, the handler of its API. What [`stack`] has around
+/// authentication is around a fork too, and not here; pages about the process are those of the server alone.
+pub fn fork_stack<H: Handler>(
+    api: H,
+    authenticators: Arc<Authenticators>,
+    authorizer: &Authorizer,
+    checks: Arc<Checks>,
+    version: Arc<Info>,
+    layers: ForkLayers,
+) -> impl Handler {
+    Stacked::new(api)
+        .push(OnHeap)
+        .push(Version { info: version, authorizer: authorizer.clone() })
+        .push(Health { checks, authorizer: authorizer.clone() })
+        .push(CountInFlight)
+        .push(layers.fairness)
+        .push(layers.memory)
+        .push(Cost(layers.costs))
+        .push(Impersonation(authorizer.clone()))
+        .push(Tracing(layers.tracer))
+        .push(layers.audit.clone())
+        .push(OnHeap)
+        .push(Authentication { authenticators, audit: layers.audit })
 }
 
 /// Everything between a connection and `api`, the handler of the API itself. Read it from the bottom up: the
@@ -69,6 +119,7 @@ pub fn stack<H: Handler>(
         // its requests itself.
         .push(Version { info: version, authorizer: authorizer.clone() })
         .push(Debug { endpoints: optional.debug, authorizer: authorizer.clone() })
+        .push(ForkTable { forks: optional.forks.clone(), authorizer: authorizer.clone() })
         .push(Health { checks, authorizer: authorizer.clone() })
         .push(optional.flow_control_debug)
         .push(cost_page)
@@ -91,6 +142,8 @@ pub fn stack<H: Handler>(
         .push(OnHeap)
         // Before all layers that answer: an invalid token is refused on every path.
         .push(Authentication { authenticators, audit: optional.audit.clone() })
+        // A fork authenticates its requests itself. All layers from here on are around forks too.
+        .push(WithinForks(optional.forks))
         // Preflight requests of browsers have no credentials.
         .push(optional.cors)
         // For every user: the reference checks it before authentication.

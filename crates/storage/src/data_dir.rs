@@ -123,6 +123,16 @@ impl DataDir {
         self.path.join(KUBECONFIG)
     }
 
+    /// The kubeconfigs of forks, of which none outlives the server.
+    pub fn forks(&self) -> PathBuf {
+        self.path.join("forks")
+    }
+
+    /// The kubeconfig of a fork.
+    pub fn fork_kubeconfig(&self, name: &str) -> PathBuf {
+        self.forks().join(format!("{name}.kubeconfig"))
+    }
+
     /// The socket at which a command asks the server that uses the directory.
     pub fn control(&self) -> PathBuf {
         self.path.join(CONTROL)

@@ -169,7 +169,7 @@ impl Stores {
 }
 
 /// The cache keeps the changes of each type for as long as the store keeps its history.
-fn cache_options(options: &StorageOptions) -> cache::CacheOptions {
+pub fn cache_options(options: &StorageOptions) -> cache::CacheOptions {
     cache::CacheOptions { log_retention: options.retention, ..Default::default() }
 }
 

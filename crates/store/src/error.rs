@@ -84,6 +84,14 @@ pub enum Error {
         /// About how many bytes they hold.
         bytes: usize,
     },
+    /// A store in memory may hold no more, together with others. Nothing was written.
+    #[error("{used} of {limit} bytes of memory are used already; nothing was written")]
+    OverBudget {
+        /// The bytes that are used.
+        used: usize,
+        /// The most bytes that may be used.
+        limit: usize,
+    },
     /// A write does not end. Only the [health](crate::Store::health) of the store has this error; commits go
     /// on waiting.
     #[error("the disk has not answered for {seconds} s, and {changes} changes wait to be committed")]

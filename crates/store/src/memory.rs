@@ -4,13 +4,26 @@
 //! a writer runs. History is kept for the retention time: a revision that is older can no longer be read or
 //! followed. Its memory is freed a few steps at a time by the commits themselves, so an idle store keeps what
 //! it has.
+//!
+//! A store can begin with entries that it shares with others, its [`Base`]: an entry is copied from there when
+//! it is changed for the first time, and stays there for everyone else.
+//!
+//! 1. A key in `keys` has all its versions there, the one of the base included, as far as history reaches. The
+//!    base is asked for all other keys.
+//! 2. A deleted key stays in `keys` if the base has it.
+
+mod base;
+mod budget;
 
 use crate::{
     BoxFuture, Change, ChangeKind, Committed, Entry, Error, Event, Follow, Follower, Head, Health, Key, Op,
-    Revision, Store, StoredEntry, Value, Visitor, backup,
+    Revision, Store, StoredEntry, Unavailable, Value, Visitor, backup,
     change::VALUE_LIMIT,
     feed::{Batch, Feed, History, check_reach},
 };
+pub use base::Base;
+use base::Changed;
+pub use budget::{Budget, Held};
 use bytes::Bytes;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -33,11 +46,14 @@ pub struct MemoryOptions {
     pub retention: Duration,
     /// The most bytes in one value.
     pub value_limit: usize,
+    /// What this store and others may hold together beside what they began with; `None` for no bound. Past
+    /// it, changes that store something fail with [`Error::OverBudget`].
+    pub budget: Option<Arc<Budget>>,
 }
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self { retention: Duration::from_secs(300), value_limit: VALUE_LIMIT }
+        Self { retention: Duration::from_secs(300), value_limit: VALUE_LIMIT, budget: None }
     }
 }
 
@@ -61,13 +77,15 @@ struct State {
     log: VecDeque<Logged>,
     /// Revisions and when they were committed, at most a few per second.
     clock: VecDeque<Tick>,
+    base: Option<Arc<dyn Base>>,
+    held: Held,
     open: bool,
 }
 
 #[derive(Clone)]
 struct Version {
     head: Head,
-    value: Option<Bytes>,
+    value: Option<Value>,
 }
 
 struct Logged {
@@ -90,7 +108,21 @@ impl Memory {
     /// An empty store.
     #[must_use]
     pub fn new(options: MemoryOptions) -> Self {
-        Self::with_state(BTreeMap::new(), Revision::ZERO, options)
+        Self::with_state(BTreeMap::new(), Revision::ZERO, None, options)
+    }
+
+    /// A store that begins with the entries of a base at a revision, which is not before that of any of them;
+    /// its history starts there.
+    #[must_use]
+    pub fn over(base: Arc<dyn Base>, at: Revision, options: MemoryOptions) -> Self {
+        Self::with_state(BTreeMap::new(), at, Some(base), options)
+    }
+
+    /// About how many bytes of memory the store and the cache above take for what differs from its base, the
+    /// history included.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).held.bytes()
     }
 
     /// A store with the contents of a backup without missing entries; its history starts at the backup's
@@ -99,19 +131,26 @@ impl Memory {
         let mut keys = BTreeMap::new();
         let report = backup::read_file(path, &mut |entry| {
             let Entry { key, head, value } = entry?;
-            keys.insert(key, vec![Version { head, value: Some(value) }]);
+            keys.insert(key, vec![Version { head, value: Some(Ok(value)) }]);
             Ok(())
         })?;
-        Ok(Self::with_state(keys, report.revision, options))
+        Ok(Self::with_state(keys, report.revision, None, options))
     }
 
-    fn with_state(keys: BTreeMap<Key, Vec<Version>>, revision: Revision, options: MemoryOptions) -> Self {
+    fn with_state(
+        keys: BTreeMap<Key, Vec<Version>>,
+        revision: Revision,
+        base: Option<Arc<dyn Base>>,
+        options: MemoryOptions,
+    ) -> Self {
         let state = State {
             keys,
             revision,
             compacted: revision,
             log: VecDeque::new(),
             clock: VecDeque::new(),
+            base,
+            held: Held::new(options.budget.clone()),
             open: true,
         };
         let feed = Arc::new(Feed::new(revision, usize::MAX));
@@ -163,15 +202,18 @@ impl Memory {
 
     fn check(&self, state: &State, change: &Change) -> Result<(), Error> {
         change.check_size(self.options.value_limit)?;
-        let live = state.live(&change.key);
-        change.check(live.map(|(head, _)| head)).map_err(|mut conflict| {
-            if let (Some(found), Some((_, value))) = (&mut conflict.found, live)
+        change.check(state.live_head(&change.key).as_ref()).map_err(|mut conflict| {
+            if let Some(found) = &mut conflict.found
                 && change.wants_found_value()
             {
-                found.value = Some(Ok(value.clone()));
+                found.value = state.live(&change.key).map(|(_, value)| value);
             }
-            conflict.into()
-        })
+            Error::from(conflict)
+        })?;
+        match &change.op {
+            Op::Put(value) => state.held.check(budget::size(change.key.as_bytes().len(), value.len())),
+            Op::Delete => Ok(()),
+        }
     }
 
     /// Drops the history that is older than the retention time.
@@ -200,25 +242,45 @@ impl Shared {
 }
 
 impl State {
-    fn live(&self, key: &Key) -> Option<(&Head, &Bytes)> {
-        let newest = self.keys.get(key)?.last()?;
-        newest.value.as_ref().map(|value| (&newest.head, value))
+    /// The revisions of the current entry of a key.
+    fn live_head(&self, key: &Key) -> Option<Head> {
+        match self.keys.get(key) {
+            Some(versions) => {
+                versions.last().filter(|newest| newest.value.is_some()).map(|newest| newest.head)
+            }
+            None => self.base.as_ref()?.head(key),
+        }
+    }
+
+    /// The current entry of a key.
+    fn live(&self, key: &Key) -> Option<(Head, Value)> {
+        match self.keys.get(key) {
+            Some(versions) => versions.last().and_then(|newest| Some((newest.head, newest.value.clone()?))),
+            None => self.base.as_ref()?.get(key),
+        }
+    }
+
+    fn push(&mut self, key: &Key, version: Version) {
+        self.held.add(version.size(key));
+        self.keys.entry(key.clone()).or_default().push(version);
     }
 
     fn apply(&mut self, change: Change, revision: Revision) -> Event {
-        let previous = self
-            .live(&change.key)
-            .map(|(head, value)| StoredEntry { head: *head, value: Some(Ok(value.clone())) });
+        let live = self.live(&change.key);
+        if let Some((head, value)) = live.clone().filter(|_| !self.keys.contains_key(&change.key)) {
+            self.push(&change.key, Version { head, value: Some(value) });
+        }
+        let previous = live.map(|(head, value)| StoredEntry { head, value: Some(value) });
         let create_revision = previous.as_ref().map_or(revision, |previous| previous.head.create_revision);
         let (kind, value) = match change.op {
-            Op::Put(value) => (ChangeKind::Put, Some(value)),
+            Op::Put(value) => (ChangeKind::Put, Some(Ok(value))),
             Op::Delete => (ChangeKind::Delete, None),
         };
         let head = Head { create_revision, mod_revision: revision };
         let version = Version { head, value: value.clone() };
-        self.keys.entry(change.key.clone()).or_default().push(version);
+        self.push(&change.key, version);
         self.log.push_back(Logged { revision, key: change.key.clone() });
-        let value = Ok(value.unwrap_or_default());
+        let value = value.unwrap_or_else(|| Ok(Bytes::new()));
         Event { key: change.key, kind, head, value, previous }
     }
 
@@ -256,28 +318,42 @@ impl State {
             let Some(logged) = self.log.pop_front() else { return };
             let Some(versions) = self.keys.get_mut(&logged.key) else { continue };
             let current = versions.iter().rposition(|version| version.head.mod_revision <= logged.revision);
-            versions.drain(..current.unwrap_or(0));
+            for dropped in versions.drain(..current.unwrap_or(0)) {
+                self.held.remove(dropped.size(&logged.key));
+            }
             if let [only] = versions.as_slice()
                 && only.value.is_none()
+                && self.base.as_ref().is_none_or(|base| base.head(&logged.key).is_none())
             {
+                self.held.remove(only.size(&logged.key));
                 self.keys.remove(&logged.key);
             }
         }
     }
 
-    /// The entries under a prefix at a revision, as pointers.
-    fn at(&self, prefix: &[u8], at: Revision) -> Vec<Entry> {
+    /// The keys under a prefix that are not as in the base, with their entries at a revision, as pointers.
+    fn at(&self, prefix: &[u8], at: Revision) -> Vec<Changed> {
         let prefix_key = Key::new(Bytes::copy_from_slice(prefix));
         let from = prefix_key.as_ref().map_or(Bound::Unbounded, Bound::Included);
         let range = self.keys.range::<Key, _>((from, Bound::Unbounded));
         let under = range.take_while(|(key, _)| key.as_bytes().starts_with(prefix));
         under
-            .filter_map(|(key, versions)| {
-                let version = versions.iter().rfind(|version| version.head.mod_revision <= at)?;
-                let value = version.value.clone()?;
-                Some(Entry { key: key.clone(), head: version.head, value })
+            .map(|(key, versions)| {
+                let version = versions.iter().rfind(|version| version.head.mod_revision <= at);
+                let found = version.and_then(|version| Some((version.head, version.value.clone()?)));
+                let entry =
+                    |(head, value): (Head, Value)| value.map(|value| Entry { key: key.clone(), head, value });
+                (key.clone(), found.map(entry))
             })
             .collect()
+    }
+}
+
+impl Version {
+    /// About how many bytes of memory it takes.
+    fn size(&self, key: &Key) -> usize {
+        let value = self.value.as_ref().and_then(|value| value.as_ref().ok()).map_or(0, Bytes::len);
+        budget::size(key.as_bytes().len(), value)
     }
 }
 
@@ -296,7 +372,7 @@ impl History for Shared {
                     let versions = state.keys.get(key).map_or(&[][..], Vec::as_slice);
                     let version = versions.iter().find(|version| version.head.mod_revision == *revision);
                     let value = version.and_then(|version| version.value.clone());
-                    value.map(Ok).ok_or(Error::Compacted { requested: *revision, compacted })
+                    value.ok_or(Error::Compacted { requested: *revision, compacted })
                 })
                 .collect()
         });
@@ -328,24 +404,26 @@ impl Store for Memory {
         state.compacted
     }
 
+    fn open(&self, unavailable: &Unavailable) -> Value {
+        let base = self.shared.lock().ok().and_then(|state| state.base.clone());
+        base.map_or_else(|| Err(unavailable.clone().into()), |base| base.open(unavailable))
+    }
+
     fn get(&self, key: &Key) -> Result<Option<Entry>, Error> {
         let state = self.shared.lock()?;
         let live = state.live(key);
-        Ok(live.map(|(head, value)| Entry { key: key.clone(), head: *head, value: value.clone() }))
+        drop(state);
+        live.map(|(head, value)| Ok(Entry { key: key.clone(), head, value: value? })).transpose()
     }
 
     fn load(&self, prefix: &[u8], at: Option<Revision>, visit: &mut Visitor<'_>) -> Result<Revision, Error> {
-        let (entries, at) = {
+        let (changed, base, at) = {
             let state = self.current()?;
             let at = at.unwrap_or(state.revision);
             check_reach(at, state.compacted, state.revision)?;
-            (state.at(prefix, at), at)
+            (state.at(prefix, at), state.base.clone(), at)
         };
-        for entry in entries {
-            if visit(Ok(entry)).is_break() {
-                break;
-            }
-        }
+        base::merge(changed, base.as_deref(), prefix, visit);
         Ok(at)
     }
 

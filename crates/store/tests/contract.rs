@@ -4,14 +4,17 @@
 
 use bytes::Bytes;
 use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
+    time::Duration,
 };
 use store::{
-    Codec, Coded, DecodeError, Error, Key, Patience, Store,
+    Codec, Coded, DecodeError, Entry, Error, Head, Key, Patience, Revision, Store, Visitor,
     contract::{Harness, Setup, Sparse, Window, restore},
     embedded::{self, Embedded},
-    memory::{self, Memory},
+    memory::{self, Base, Budget, Memory},
 };
 use tempfile::TempDir;
 
@@ -50,6 +53,76 @@ fn in_memory(setup: Setup) -> Box<dyn Harness> {
 fn sparse(setup: Setup) -> Box<dyn Harness> {
     let store = Arc::new(Sparse::new(memory(setup), seed()));
     Box::new(InMemory { store, directory: tempfile::tempdir().unwrap() })
+}
+
+/// A state that stores in memory begin with.
+#[derive(Default)]
+struct Frozen(BTreeMap<Key, (Head, Bytes)>);
+
+impl Frozen {
+    fn of(store: &dyn Store) -> Arc<Self> {
+        let mut entries = BTreeMap::new();
+        let loaded = store.load(b"", None, &mut |entry| {
+            let Entry { key, head, value } = entry.unwrap();
+            entries.insert(key, (head, value));
+            ControlFlow::Continue(())
+        });
+        loaded.unwrap();
+        Arc::new(Self(entries))
+    }
+}
+
+impl Base for Frozen {
+    fn head(&self, key: &Key) -> Option<Head> {
+        self.0.get(key).map(|(head, _)| *head)
+    }
+
+    fn get(&self, key: &Key) -> Option<(Head, store::Value)> {
+        self.0.get(key).map(|(head, value)| (*head, Ok(value.clone())))
+    }
+
+    fn visit(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> ControlFlow<()> {
+        let found = self.0.iter().filter(|(key, _)| key.as_bytes().starts_with(prefix));
+        found
+            .map(|(key, (head, value))| Entry { key: key.clone(), head: *head, value: value.clone() })
+            .try_for_each(|entry| visit(Ok(entry)))
+    }
+}
+
+/// A store in memory that begins with a state, in which there is nothing as in every new store of the suite.
+/// Those of the model begin with something.
+fn over(setup: Setup) -> Box<dyn Harness> {
+    let options = memory::MemoryOptions { retention: setup.retention, ..Default::default() };
+    let store = Arc::new(Memory::over(Arc::new(Frozen::default()), Revision::ZERO, options));
+    Box::new(InMemory { store, directory: tempfile::tempdir().unwrap() })
+}
+
+/// Each call for the store gives one that begins where the one before is.
+struct Forking(Mutex<Arc<dyn Store>>, TempDir);
+
+impl Harness for Forking {
+    fn store(&self) -> Arc<dyn Store> {
+        let mut current = self.0.lock().unwrap();
+        let options = memory::MemoryOptions { retention: Duration::from_secs(3600), ..Default::default() };
+        *current = Arc::new(Memory::over(Frozen::of(&**current), current.known_revision(), options));
+        current.clone()
+    }
+
+    fn restart(&mut self) -> bool {
+        false
+    }
+
+    fn restore(&mut self, backup: &Path) -> Result<Arc<dyn Store>, Error> {
+        Ok(Arc::new(Memory::restore(backup, memory::MemoryOptions::default())?))
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.1.path().into()
+    }
+}
+
+fn forking(setup: Setup) -> Box<dyn Harness> {
+    Box::new(Forking(Mutex::new(Arc::new(memory(setup))), tempfile::tempdir().unwrap()))
 }
 
 /// A layout of its own: other keys, other values, and keys of other software beside them.
@@ -137,6 +210,10 @@ mod memory_keeps_the_contract {
     store::contract_tests!(super::in_memory);
 }
 
+mod memory_over_a_state_keeps_the_contract {
+    store::contract_tests!(super::over);
+}
+
 mod sparse_revisions_keep_the_contract {
     store::contract_tests!(super::sparse);
 }
@@ -161,6 +238,41 @@ async fn sparse_revisions_have_gaps_and_are_shared() {
         }
     }
     assert!(shared > 20 && gaps > 5, "{shared} changes share a revision, {gaps} revisions follow a gap");
+}
+
+/// What was deleted stays so after its history is given up, and comes again by a put alone.
+#[tokio::test]
+async fn a_deleted_entry_of_the_base_does_not_come_back() {
+    use store::{Change, contract::key};
+    let first = Memory::default();
+    first.commit(Change::put(key("a"), "base")).await.unwrap();
+    first.commit(Change::put(key("b"), "base")).await.unwrap();
+    let budget = Budget::new(10_000);
+    let options = memory::MemoryOptions { budget: Some(budget.clone()), ..Default::default() };
+    let fork = Memory::over(Frozen::of(&first), first.known_revision(), options);
+    assert_eq!(fork.compacted(), Revision(2));
+    let deleted = fork.commit(Change::delete(key("a")).returning_value()).await.unwrap();
+    assert_eq!(
+        (deleted.create_revision, deleted.previous.unwrap().head.mod_revision),
+        (Revision(1), Revision(1))
+    );
+    fork.compact(fork.known_revision()).await.unwrap();
+    assert!(fork.get(&key("a")).unwrap().is_none());
+    assert_eq!(first.get(&key("a")).unwrap().unwrap().value, "base");
+    let conflict = fork.commit(Change::put(key("b"), "mine").create_only()).await.unwrap_err();
+    assert!(
+        matches!(conflict, Error::Conflict(found) if found.found.as_ref().unwrap().head.mod_revision == Revision(2))
+    );
+    fork.commit(Change::put(key("a"), "again").create_only()).await.unwrap();
+    let again = fork.get(&key("a")).unwrap().unwrap();
+    assert_eq!((again.value, again.head.create_revision), ("again".into(), Revision(4)));
+    // Past the budget nothing is stored, and what is there can be deleted.
+    let full = fork.commit(Change::put(key("c"), vec![b'x'; 10_000])).await.unwrap_err();
+    assert!(matches!(full, Error::OverBudget { limit: 10_000, .. }));
+    fork.commit(Change::delete(key("b"))).await.unwrap();
+    assert!(budget.used() > 0 && budget.used() == fork.own_bytes());
+    drop(fork);
+    assert_eq!(budget.used(), 0);
 }
 
 /// Keys of other software are not seen; a value that the codec cannot read is damaged, and can be
@@ -209,6 +321,11 @@ mod random_histories {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn memory_agrees_with_the_model() {
         check(&super::in_memory, Plan { seed: super::seed(), histories: 2000, per_store: 20 }).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn forks_of_forks_agree_with_the_model() {
+        check(&super::forking, Plan { seed: super::seed(), histories: 1000, per_store: 20 }).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,7 +15,7 @@ use registry::Registry;
 use server::Lifecycle;
 use server::health::{Check, Checks, Duplicate, Endpoint};
 use store::{Health, Unreadable};
-use tasks::Counts;
+use tasks::{Counts, Group};
 
 use crate::Hooks;
 
@@ -74,9 +74,14 @@ pub fn checks(
     live_until: Instant,
 ) -> Result<Checks, Duplicate> {
     let mut checks = Checks::new();
-    checks.add(Check::new("ping", Endpoint::ALL, || {
-        let failing = tasks::failing(Counts::Live);
-        async move { failing.first().map_or(Ok(()), |task| Err(task.clone())) }
+    // The tasks of a fork count for the fork.
+    let group = Group::current();
+    checks.add(Check::new("ping", Endpoint::ALL, {
+        let group = group.clone();
+        move || {
+            let failing = failing(group.as_ref(), Counts::Live);
+            async move { failing.first().map_or(Ok(()), |task| Err(task.clone())) }
+        }
     }))?;
     checks.add(Check::new("log", Endpoint::ALL, || {
         let failed = logging::is_failing();
@@ -95,7 +100,7 @@ pub fn checks(
         // Those of custom kinds are served; nothing is decided by them.
         let own: HashSet<String> = own_prefixes();
         move || {
-            let outcome = informers(registry.cache(), &own);
+            let outcome = informers(registry.cache(), &own, group.as_ref());
             async move { outcome }
         }
     }))?;
@@ -135,10 +140,15 @@ fn own_prefixes() -> HashSet<String> {
     specs.into_iter().map(|spec| spec.prefix().to_owned()).collect()
 }
 
+/// The tasks that do not recover, of a group or of the process.
+fn failing(group: Option<&Group>, counts: Counts) -> Vec<String> {
+    group.map_or_else(|| tasks::failing(counts), |group| group.failing(counts))
+}
+
 /// Whether the server knows all that it decides by: the cache follows its store, and every object of a
 /// built-in kind can be decrypted.
-fn informers(cache: &Cache, own: &HashSet<String>) -> Result<(), String> {
-    if let Some(task) = tasks::failing(Counts::Ready).into_iter().next() {
+fn informers(cache: &Cache, own: &HashSet<String>, group: Option<&Group>) -> Result<(), String> {
+    if let Some(task) = failing(group, Counts::Ready).into_iter().next() {
         return Err(task);
     }
     if cache.is_closed() {

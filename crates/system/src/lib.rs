@@ -13,6 +13,7 @@ mod components;
 mod flow_config;
 mod flow_control;
 mod flow_schemas;
+mod fork;
 pub mod health;
 mod identity;
 mod options;
@@ -46,6 +47,7 @@ use api_services::ApiServices;
 pub use flow_config::FlowConfig;
 use flow_control::Defaults;
 use flow_schemas::FlowSchemas;
+pub use fork::keep_fork;
 
 /// The field manager of the reference.
 const MANAGER: &str = "kube-apiserver";
@@ -95,6 +97,10 @@ impl Hook {
     /// Whether the hook has succeeded.
     pub fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
+    }
+
+    fn set_done(&self) {
+        self.done.store(true, Ordering::Release);
     }
 }
 
@@ -154,14 +160,7 @@ impl Hooks {
     /// and keeps the system namespaces, the service and what servers behind this one need to know until the
     /// process ends.
     pub async fn run(&self, registry: &Arc<Registry>, values: &SystemValues, then: impl FnOnce()) {
-        let mut boot = Boot::new(registry, values);
-        if boot.is_served(flow_control::SCHEMAS) && boot.is_served(flow_control::LEVELS) {
-            boot.defaults = Some(Defaults::new(registry));
-            boot.schemas = FlowSchemas::new(registry).filter(|_| values.priority_and_fairness).map(Arc::new);
-        }
-        if boot.is_served(api_services::API_SERVICES) {
-            boot.api_services = ApiServices::new(registry).map(Arc::new);
-        }
+        let boot = Boot::whole(registry, values);
         let first = registry.cache().committed() == Revision::ZERO;
         // Namespaces first: the other objects are in them.
         self.repeat(NAMESPACES, || boot.namespaces()).await;
@@ -223,7 +222,7 @@ impl Hooks {
     async fn repeat<F: Future<Output = Result<(), Status>>>(&self, name: &str, part: impl Fn() -> F) {
         self.attempt(name, part).await;
         if let Some(hook) = self.find(name) {
-            hook.done.store(true, Ordering::Release);
+            hook.set_done();
         }
     }
 
@@ -280,6 +279,21 @@ impl<'a> Boot<'a> {
             api_services: None,
             skipped: Mutex::default(),
         }
+    }
+}
+
+impl<'a> Boot<'a> {
+    /// With what keeps objects after the start.
+    fn whole(registry: &Arc<Registry>, values: &'a SystemValues) -> Self {
+        let mut boot = Self::new(registry, values);
+        if boot.is_served(flow_control::SCHEMAS) && boot.is_served(flow_control::LEVELS) {
+            boot.defaults = Some(Defaults::new(registry));
+            boot.schemas = FlowSchemas::new(registry).filter(|_| values.priority_and_fairness).map(Arc::new);
+        }
+        if boot.is_served(api_services::API_SERVICES) {
+            boot.api_services = ApiServices::new(registry).map(Arc::new);
+        }
+        boot
     }
 }
 

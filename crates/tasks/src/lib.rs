@@ -8,7 +8,7 @@
 //!    until it has run for a minute again; the health endpoint of its row fails meanwhile ([`Counts`]).
 //! 3. **One list.** A task has a [`Name`], and the names are one table. Tests go through it with the module
 //!    of the feature `faults`, so that a new task is tried too.
-//! 4. **A task ends with its owner**: with its [`Task`], or with the runtime.
+//! 4. **A task ends with its owner**: with its [`Task`], with its [`Group`], or with the runtime.
 //!
 //! A restarted task begins from the newest state: it keeps nothing that it could not read again. Work that
 //! belongs to one request or one connection, and ends with it, is run [once]: if it panics, its request
@@ -17,6 +17,7 @@
 mod blocking;
 mod deferred;
 mod files;
+mod group;
 mod table;
 
 #[cfg(feature = "faults")]
@@ -25,6 +26,7 @@ pub mod faults;
 pub use blocking::off_worker;
 pub use deferred::{BoxFuture, Deferred};
 pub use files::{Contents, PolledFiles};
+pub use group::Group;
 pub use table::{Counts, Name};
 
 use std::any::Any;
@@ -66,6 +68,8 @@ type Failures = HashMap<u64, Failure>;
 #[derive(Clone, Debug)]
 struct Failure {
     name: Name,
+    /// The number of the group of the task; 0 for a task of the process.
+    group: u64,
     count: u32,
     cause: String,
 }
@@ -73,13 +77,20 @@ struct Failure {
 static FAILURES: Mutex<Option<(u64, Failures)>> = Mutex::new(None);
 
 /// Runs `work`, and runs it again whenever it panics or ends [early](Ended::Early). `work` is called for each
-/// run. Needs a runtime.
+/// run. It belongs to the [`Group`] of the caller. Needs a runtime.
 pub fn spawn<F>(name: Name, work: impl FnMut() -> F + Send + 'static) -> Task
 where
     F: Future<Output = Ended> + Send + 'static,
 {
-    let supervised = supervise(name, work);
-    Task(Some(tokio::spawn(supervised)))
+    Task(Some(match Group::current() {
+        Some(group) => {
+            let supervised = supervise(name, group.number(), work);
+            tokio::spawn(async move {
+                let _ = group.within(group.until_end(supervised)).await;
+            })
+        }
+        None => tokio::spawn(supervise(name, 0, work)),
+    }))
 }
 
 /// Runs work that belongs to one request or one connection, and that should go on if its caller stops
@@ -96,11 +107,11 @@ pub fn once_on<T: Send + 'static>(
     runtime.spawn(work)
 }
 
-async fn supervise<F>(name: Name, mut work: impl FnMut() -> F + Send + 'static)
+async fn supervise<F>(name: Name, group: u64, mut work: impl FnMut() -> F + Send + 'static)
 where
     F: Future<Output = Ended> + Send + 'static,
 {
-    let record = Record::new(name);
+    let record = Record::new(name, group);
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
@@ -145,7 +156,7 @@ pub fn thread(name: Name, mut work: impl FnMut() + Send + 'static) -> std::io::R
     let run = {
         let is_ending = is_ending.clone();
         move || {
-            let record = Record::new(name);
+            let record = Record::new(name, 0);
             let mut pause = FIRST_PAUSE;
             loop {
                 #[cfg(feature = "faults")]
@@ -238,19 +249,24 @@ impl Drop for Task {
     }
 }
 
-/// The tasks that do not recover, with the cause of the last failure of each. Of several tasks of one name,
-/// one is named.
+/// The tasks of the process that do not recover, with the cause of the last failure of each. Of several tasks
+/// of one name, one is named. Those of a [`Group`] are told by [`Group::failing`].
 pub fn failing(counts: Counts) -> Vec<String> {
+    failing_of(0, counts)
+}
+
+fn failing_of(group: u64, counts: Counts) -> Vec<String> {
     let mut found: Vec<Failure> = failures()
         .get_or_insert_default()
         .1
         .values()
+        .filter(|failure| failure.group == group)
         .filter(|failure| failure.name.counts() == counts && failure.count >= FAILURES_SHOWN)
         .cloned()
         .collect();
     found.sort_by_key(|failure| failure.name);
     found.dedup_by_key(|failure| failure.name);
-    let shown = |Failure { name, count, cause }| format!("{name} failed {count} times in a row: {cause}");
+    let shown = |Failure { name, count, cause, .. }| format!("{name} failed {count} times in a row: {cause}");
     found.into_iter().map(shown).collect()
 }
 
@@ -261,21 +277,23 @@ fn failures() -> MutexGuard<'static, Option<(u64, Failures)>> {
 /// The supervision record of one task.
 struct Record {
     name: Name,
+    group: u64,
     number: u64,
 }
 
 impl Record {
-    fn new(name: Name) -> Self {
+    fn new(name: Name, group: u64) -> Self {
         let mut failures = failures();
         let (next, _) = failures.get_or_insert_default();
         *next += 1;
-        Self { name, number: *next }
+        Self { name, group, number: *next }
     }
 
     fn failed(&self, cause: &str) {
         let mut failures = failures();
         let known = failures.get_or_insert_default().1.entry(self.number);
-        let known = known.or_insert_with(|| Failure { name: self.name, count: 0, cause: String::new() });
+        let (name, group) = (self.name, self.group);
+        let known = known.or_insert_with(|| Failure { name, group, count: 0, cause: String::new() });
         known.count = known.count.saturating_add(1);
         known.cause = cause.to_owned();
     }

@@ -113,6 +113,10 @@ tasks! {
     EtcdCompact = "etcd-compact", Ready;
     /// Asks etcd whether it works: `store::etcd::health`.
     EtcdHealth = "etcd-health", Ready;
+    /// Starts the controllers of a fork when something happens in it: `keelson::plane`.
+    ForkControllers = "fork-controllers", Ready;
+    /// Keeps the system objects of a fork: `system`.
+    ForkObjects = "fork-objects", Ready;
     /// Sends the spans of requests to a collector: `spans::Tracer`.
     SpanExport = "span-export", Ready;
     /// Serves profiles at a Unix socket: `server::debug`.

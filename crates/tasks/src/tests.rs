@@ -81,6 +81,44 @@ async fn a_task_that_is_done_is_not_started_again_and_one_that_is_dropped_ends()
     assert_eq!(Arc::strong_count(&runs), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn tasks_of_a_group_end_with_it_and_do_not_count_for_the_process() {
+    let (group, other) = (Group::default(), Group::default());
+    let held = Arc::new(());
+    // What a task of the group starts belongs to the group too.
+    let inner = held.clone();
+    let start = async {
+        spawn(Name::CacheFollow, move || {
+            let inner = inner.clone();
+            async move {
+                let held = inner.clone();
+                spawn(Name::CacheWake, move || {
+                    let _held = held.clone();
+                    async { panic!("it is broken") }
+                })
+                .detach();
+                std::future::pending().await
+            }
+        })
+        .detach();
+    };
+    group.within(start).await;
+    assert!(Group::current().is_none());
+    after(10).await;
+    assert!(Arc::strong_count(&held) > 1);
+    assert!(group.failing(Counts::Live)[0].starts_with("cache-wake failed"));
+    assert!(failing(Counts::Live).is_empty() && other.failing(Counts::Live).is_empty());
+    group.end();
+    after(1).await;
+    assert_eq!((Arc::strong_count(&held), group.tasks()), (1, 0));
+    assert!(group.failing(Counts::Live).is_empty());
+    let late = group.within(async { spawn(Name::CacheWake, std::future::pending) }).await;
+    after(1).await;
+    assert!(late.is_finished() && group.is_ended());
+    assert_eq!(group.until_end(async { 1 }).await, None);
+    assert_eq!(other.until_end(async { 1 }).await, Some(1));
+}
+
 #[test]
 fn a_thread_that_panics_is_started_again() {
     let runs = Arc::new(AtomicU32::new(0));

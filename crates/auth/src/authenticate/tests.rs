@@ -7,7 +7,7 @@ fn authenticators() -> Authenticators {
     let audiences = vec!["api".to_owned()];
     let tokens = Tokens::parse("s3cret,jane,7,dev\n").unwrap();
     Authenticators {
-        tokens: vec![Box::new(tokens.method(audiences.clone()))],
+        tokens: vec![Arc::new(tokens.method(audiences.clone()))],
         audiences,
         ..Authenticators::default()
     }
@@ -98,8 +98,8 @@ async fn review_has_the_reasons_of_all_methods_each_once() {
             Deferred::Now(Err(self.0.into()))
         }
     }
-    let tokens: Vec<Box<dyn AuthenticateToken>> =
-        vec![Box::new(Never("expired")), Box::new(Never("forged")), Box::new(Never("expired"))];
+    let tokens: Vec<Arc<dyn AuthenticateToken>> =
+        vec![Arc::new(Never("expired")), Arc::new(Never("forged")), Arc::new(Never("expired"))];
     let methods = Authenticators { tokens, ..Authenticators::default() };
     let error = methods.review(Token("t"), &[]).await.unwrap_err();
     assert_eq!(error.to_string(), "[invalid bearer token, expired, forged]");
@@ -115,7 +115,7 @@ async fn log_withholds_the_values_of_claims_that_a_review_shows() {
             Deferred::Now(Err(error.after("mapping: ")))
         }
     }
-    let methods = Authenticators { tokens: vec![Box::new(Secretive)], ..Authenticators::default() };
+    let methods = Authenticators { tokens: vec![Arc::new(Secretive)], ..Authenticators::default() };
     let error = methods.review(Token("t"), &[]).await.unwrap_err();
     assert_eq!(error.text(), "[invalid bearer token, mapping: bad claim: s3cret]");
     assert_eq!(error.logged(), "[invalid bearer token, mapping: bad claim: [withheld]]");

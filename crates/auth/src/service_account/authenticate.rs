@@ -127,6 +127,10 @@ impl AuthenticateToken for ServiceAccountTokens {
             ),
         }
     }
+
+    fn looks_up_objects(&self) -> bool {
+        true
+    }
 }
 
 impl ServiceAccountTokens {

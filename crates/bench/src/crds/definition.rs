@@ -7,12 +7,12 @@ fn plural(number: usize) -> String {
     format!("sample{number}s")
 }
 
-pub(super) fn collection(number: usize, namespace: &str) -> String {
+pub(crate) fn collection(number: usize, namespace: &str) -> String {
     format!("/apis/{GROUP}/v1/namespaces/{namespace}/{}", plural(number))
 }
 
 /// An object of a definition, with the fields of a pod.
-pub(super) fn object(number: usize, pod: &Value, name: &str) -> Value {
+pub(crate) fn object(number: usize, pod: &Value, name: &str) -> Value {
     let mut object = pod.clone();
     if let Some(object) = object.as_object_mut() {
         object.insert("apiVersion".into(), format!("{GROUP}/v1").into());
@@ -27,7 +27,7 @@ pub(super) fn object(number: usize, pod: &Value, name: &str) -> Value {
 
 /// A definition whose objects have the fields of a pod, and others that only it has, up to a number of bytes.
 /// Its spec has so many validation rules.
-pub(super) fn definition(number: usize, pod: &Value, bytes: usize, rules: usize) -> Value {
+pub(crate) fn definition(number: usize, pod: &Value, bytes: usize, rules: usize) -> Value {
     let kind = format!("Sample{number}");
     let mut spec = schema(pod.get("spec").unwrap_or(&Value::Null));
     let mut definition = json!({

@@ -255,9 +255,10 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
     assert!(missing.is_empty(), "{missing:?}");
     // Besides: --data-dir, --storage, --history-retention, --controllers, --response-stall-timeout,
     // --memory-limit, --webhook-circuit-breaker, --break-glass-skip-webhooks, three --cluster-signing-*,
-    // --scheduler, --fake-nodes, --fake-node-capacity, five --horizontal-pod-autoscaler-*, --unsafe-no-fsync, and
-    // an old name that the reference hides, --audit-webhook-batch-initial-backoff.
-    assert_eq!(count, reference.len() + 21);
+    // --scheduler, --fake-nodes, --fake-node-capacity, five --horizontal-pod-autoscaler-*, --unsafe-no-fsync,
+    // --enable-forks, --max-forks, --forks-memory, and an old name that the reference hides,
+    // --audit-webhook-batch-initial-backoff.
+    assert_eq!(count, reference.len() + 24);
 }
 
 #[test]

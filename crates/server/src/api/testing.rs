@@ -97,7 +97,7 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
 pub(crate) async fn caller() -> auth::Authenticated {
     let user = User { name: "admin".into(), ..User::default() };
     let tokens = Tokens::new(vec![StaticToken::new("t", user)]).method(Vec::new());
-    let authenticators = Authenticators { tokens: vec![Box::new(tokens)], ..Authenticators::default() };
+    let authenticators = Authenticators { tokens: vec![Arc::new(tokens)], ..Authenticators::default() };
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer t"))]);
     let credentials = Credentials { headers: &headers, path: "/", certified: None };
     authenticators.authenticate(&credentials).await.unwrap()

@@ -52,7 +52,7 @@ impl Audit {
         };
         let caller: Option<&Authenticated> = request.head.extensions.get();
         let facts = Facts {
-            uri: request.uri().path_and_query().map_or("/", |written| written.as_str()),
+            uri: request.whole_uri().path_and_query().map_or("/", |written| written.as_str()),
             verb: info.verb.as_str(),
             user: caller.map(|caller| &**caller.user()),
             headers: request.headers(),

@@ -39,6 +39,12 @@ impl MemoryLayer {
         Self { ceiling, registry, request_timeout }
     }
 
+    /// The layer of the same ceiling for the requests of a fork.
+    #[must_use]
+    pub fn of_fork(&self, registry: Arc<Registry>) -> Self {
+        Self { registry, ..self.clone() }
+    }
+
     /// How long a request waits: a part of its time.
     fn wait(&self, request: &Request) -> Duration {
         let whole = match &request.context.timeout {

@@ -174,6 +174,40 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "enable-forks",
+        group: Group::Api,
+        kind: ValueType::Switch,
+        default: "true",
+        help: "Whether forks of this server can be made at /keelson/v1/forks and with keelson fork: control planes within this \
+               process that begin as copies of it. Only users who may post to that path can make one.",
+        effect: Effect::Set(|options, value| switch(&mut options.forks.are_on, value)),
+    },
+    Flag {
+        name: "max-forks",
+        group: Group::Api,
+        kind: ValueType::Integer,
+        default: "1024",
+        help: "How many forks there may be at once.",
+        effect: Effect::Set(|options, value| {
+            options.forks.most = value.parse().map_err(|_| "not a number of forks")?;
+            Ok(())
+        }),
+    },
+    Flag {
+        name: "forks-memory",
+        group: Group::Api,
+        kind: ValueType::Text,
+        default: "2Gi",
+        help: "How much memory all forks together may hold beside what they share with this server, in bytes or as a quantity. \
+               Past it no fork is made, and writes in forks that store something are refused with 429.",
+        effect: Effect::Set(|options, value| {
+            let invalid = |_| "not a number of bytes, such as 1073741824 or 1Gi".to_owned();
+            let bytes = value.parse::<object::quantity::Quantity>().map_err(|_| invalid(()))?.value();
+            options.forks.bytes = usize::try_from(bytes).map_err(|_| invalid(()))?;
+            Ok(())
+        }),
+    },
+    Flag {
         name: "controllers",
         group: Group::Api,
         kind: ValueType::List,
