@@ -98,13 +98,16 @@ fn by_average(current: i64, target: i64, cases: &[Case]) -> Result<(i64, i64), S
     Ok((wanted.replicas, wanted.usage.average))
 }
 
+/// A case: its name, the current replicas, the target, the pods; the wanted replicas and the usage.
+type Row<'a> = (&'a str, i64, i64, &'a [Case], (i64, i64));
+
 #[test]
 fn replicas_follow_the_share_of_requests() {
     let pending = Case { phase: "Pending", ready: None, ..missing() };
     let failed = Case { phase: "Failed", ..ready(700) };
     let deleted = Case { is_deleting: true, ..ready(700) };
     // Current replicas, target, pods; the replicas and the share.
-    let cases: &[(&str, i64, i64, &[Case], (i64, i64))] = &[
+    let cases: &[Row] = &[
         ("more", 3, 30, &[ready(300), ready(500), ready(700)], (5, 50)),
         ("fewer", 5, 50, &[ready(100), ready(300), ready(500), ready(250), ready(250)], (3, 28)),
         ("within the tolerance", 3, 100, &[ready(1010), ready(1030), ready(1020)], (3, 102)),
@@ -130,7 +133,7 @@ fn replicas_follow_the_share_of_requests() {
 
 #[test]
 fn replicas_follow_averages() {
-    let cases: &[(&str, i64, i64, &[Case], (i64, i64))] = &[
+    let cases: &[Row] = &[
         ("more", 3, 15_000, &[ready(20_000), ready(10_000), ready(30_000)], (4, 20_000)),
         ("fewer", 5, 20_000, &[ready(12_000); 5], (3, 12_000)),
         (
