@@ -10,11 +10,11 @@
 //!    after those of the life before, so that no client takes a state of one life for one of the other: its
 //!    watches are too old, and begin anew.
 //! 3. **Nothing is written to disk.** A fork ends with the process, and leaves nothing behind.
-//! 4. **Bounded**: by their number, and by the memory of all of them together ([`Limits`]). What a fork shares
-//!    with its parent does not count.
+//! 4. **Bounded**: by their number, and by the memory of all of them together ([`Limits`]). What a fork
+//!    shares with its parent does not count.
 //!
-//! What it leaves to others: what a control plane consists of (`keelson::plane`), and the way of requests into
-//! a fork ([`server::forks`]).
+//! What it leaves to others: what a control plane consists of (`keelson::plane`), and the way of requests
+//! into a fork ([`server::forks`]).
 
 mod control;
 mod endpoints;

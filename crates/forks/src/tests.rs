@@ -126,7 +126,8 @@ impl Fixture {
 
     async fn until_ended(&self, tasks: usize) {
         for _ in 0..1000 {
-            // One each of the fixture and the planes, and two of each task: of its runs, and of the one that runs.
+            // One each of the fixture and the planes, and two of each task: of its runs, and of the one that
+            // runs.
             if Arc::strong_count(&self.held) == 2 + 2 * tasks {
                 return;
             }

@@ -3,9 +3,9 @@
 //!
 //! A file is a JSON list of [`Scenario`]s. Each has a namespace of its own, so scenarios can run beside each
 //! other; the steps of one run in order. Before an answer is compared with the recorded one, what differs
-//! from run to run (uids, versions, times, generated names: see [`comparison::normal`]) is replaced by placeholders, and
-//! what a step ignores is removed. What is left has to be equal. Differences in the words of a message or in
-//! a `Warning` or `Content-Type` header only are counted apart.
+//! from run to run (uids, versions, times, generated names: see [`comparison::normal`]) is replaced by
+//! placeholders, and what a step ignores is removed. What is left has to be equal. Differences in the words
+//! of a message or in a `Warning` or `Content-Type` header only are counted apart.
 //!
 //! [`replay()`] runs a whole file. The program `golden` (through `cargo xtask golden`) shows the differences;
 //! the end-to-end tests use the library, with a [`Waiting`] list of what is known to be missing.

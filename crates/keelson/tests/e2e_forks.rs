@@ -1,5 +1,5 @@
-//! Forks of a running server, with kubectl and exact requests: what is theirs alone, what ends with them, what
-//! is left of them, and how many there can be.
+//! Forks of a running server, with kubectl and exact requests: what is theirs alone, what ends with them,
+//! what is left of them, and how many there can be.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -278,7 +278,8 @@ fn permissions_and_tokens_of_a_fork_are_its_own() {
     assert_eq!(as_user(&server, "jane-token", "GET", MAPS).0, 403);
     assert_eq!(as_user(&server, "jane-token", "GET", &format!("{}{MAPS}", other.root)).0, 403);
 
-    // Tokens of a fork are of no use elsewhere; those of the server are accepted while their account is there.
+    // Tokens of a fork are of no use elsewhere; those of the server are accepted while their account is
+    // there.
     let own = token_of(&fork.ask("POST", token_path, &json!({"spec": {}}), 201));
     let of_server = token_of(&ask(&server, "POST", token_path, &json!({"spec": {}}), 201));
     let api = "/apis";

@@ -1,5 +1,5 @@
-//! `keelson fork`, `keelson forks`, `keelson reset`, `keelson drop`: the forks of a running server, asked for at
-//! the control socket of its data directory.
+//! `keelson fork`, `keelson forks`, `keelson reset`, `keelson drop`: the forks of a running server, asked for
+//! at the control socket of its data directory.
 
 use std::fs;
 use std::io::{self, BufRead as _, Read as _};

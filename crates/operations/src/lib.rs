@@ -1,6 +1,6 @@
 //! The commands on what servers have stored: `keelson backup`, `keelson restore`, `keelson migrate`, `keelson
-//! doctor`; on their keys: `keelson renew-authority`, `keelson renew-service-account-key`; and on the forks of a
-//! running server: `keelson fork`, `keelson forks`, `keelson reset`, `keelson drop`.
+//! doctor`; on their keys: `keelson renew-authority`, `keelson renew-service-account-key`; and on the forks
+//! of a running server: `keelson fork`, `keelson forks`, `keelson reset`, `keelson drop`.
 //!
 //! Each takes the flags of the server, and works on what a server with these flags would: the data directory,
 //! or the etcd that they name. Entries travel in the layout of the embedded store, encrypted where that is

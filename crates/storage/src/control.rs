@@ -2,8 +2,8 @@
 //!
 //! It is the file `control` in the data directory, for its owner alone. A request is one line. `backup` is
 //! answered by a backup of the store, with values as they lie there (encrypted ones stay so). All other
-//! requests are for somebody else, who says so with [`Further`]: they are answered by a line that is [`OK`] or
-//! an error, and what follows.
+//! requests are for somebody else, who says so with [`Further`]: they are answered by a line that is [`OK`]
+//! or an error, and what follows.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Read as _, Write as _};

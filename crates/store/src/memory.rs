@@ -5,11 +5,11 @@
 //! followed. Its memory is freed a few steps at a time by the commits themselves, so an idle store keeps what
 //! it has.
 //!
-//! A store can begin with entries that it shares with others, its [`Base`]: an entry is copied from there when
-//! it is changed for the first time, and stays there for everyone else.
+//! A store can begin with entries that it shares with others, its [`Base`]: an entry is copied from there
+//! when it is changed for the first time, and stays there for everyone else.
 //!
-//! 1. A key in `keys` has all its versions there, the one of the base included, as far as history reaches. The
-//!    base is asked for all other keys.
+//! 1. A key in `keys` has all its versions there, the one of the base included, as far as history reaches.
+//!    The base is asked for all other keys.
 //! 2. A deleted key stays in `keys` if the base has it.
 
 mod base;

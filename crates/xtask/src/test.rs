@@ -154,7 +154,8 @@ fn fetch_tools() -> Result<(), String> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TestGroup {
     Fast,
-    /// End-to-end and slow tests together: the former wait much of their time, for processes and for time-outs.
+    /// End-to-end and slow tests together: the former wait much of their time, for processes and for
+    /// time-outs.
     Long,
 }
 

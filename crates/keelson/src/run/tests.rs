@@ -11,8 +11,8 @@ use tasks::{
 use testkit::Folder;
 
 /// Tasks that cannot be met here. The announcement ends when the server is ready; the wait for the end of a
-/// namespace's objects runs only while finalizers hold them, and has a test of its own in `controllers`. There
-/// are no forks.
+/// namespace's objects runs only while finalizers hold them, and has a test of its own in `controllers`.
+/// There are no forks.
 const NOT_HERE: &[Name] =
     &[Name::Announcement, Name::NamespaceEmptied, Name::ForkControllers, Name::ForkObjects];
 /// Tasks of a server on etcd, with encryption by a plugin, a signer of tokens and an authentication
