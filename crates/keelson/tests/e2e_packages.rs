@@ -35,6 +35,11 @@ fn python_starts_a_server_by_itself() {
     pytest("tests/test_server.py");
 }
 
+#[test]
+fn python_has_a_fork_for_each_test() {
+    pytest("tests/test_forks.py");
+}
+
 /// Runs where a Go toolchain is, with the modules of the example in its cache.
 #[test]
 fn go_suite_runs_unchanged() {

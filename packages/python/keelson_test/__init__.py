@@ -116,26 +116,6 @@ class Fork(Cluster):
             if error.status != 404:
                 raise
 
-    def faults(self, rules, seed=None):
-        """As ``Server.faults``: rules are of the whole server."""
-        return self.server.faults(rules, seed)
-
-    def clear_faults(self):
-        """As ``Server.clear_faults``."""
-        self.server.clear_faults()
-
-    def step(self, duration):
-        """As ``Server.step``: the clock is that of the whole server."""
-        return self.server.step(duration)
-
-    def run_clock(self, rate):
-        """As ``Server.run_clock``."""
-        return self.server.run_clock(rate)
-
-    def now(self):
-        """As ``Server.now``."""
-        return self.server.now()
-
     def __enter__(self):
         return self
 
@@ -146,18 +126,16 @@ class Fork(Cluster):
 class Server(Cluster):
     """The program with its data in a temporary folder. Used in ``with``, it ends at the end.
 
-    ``flags`` are further flags. Objects are in memory. With ``faults``, faults can be injected and the clock can be moved.
+    ``flags`` are further flags. Objects are in memory.
     """
 
-    def __init__(self, flags=(), binary=None, environment=None, faults=False):
+    def __init__(self, flags=(), binary=None, environment=None):
         binary = binary or os.environ.get("KEELSON_BIN") or shutil.which("keelson")
         if not binary:
             raise StartError("there is no program keelson in the PATH; KEELSON_BIN can name it")
         self._folder = tempfile.mkdtemp(prefix="keelson-test-")
         data = os.path.join(self._folder, "data")
         arguments = [binary, "--secure-port=0", f"--data-dir={data}", "--storage=memory"]
-        if faults:
-            arguments.append("--enable-fault-injection")
         self._log = open(os.path.join(self._folder, "log"), "w+b")
         try:
             self._process = subprocess.Popen(
@@ -206,38 +184,7 @@ class Server(Cluster):
 
     def forks(self):
         """The forks that there are."""
-        return self.request("GET", "/keelson/v1/forks")
-
-    def faults(self, rules, seed=None):
-        """Has the server inject faults by these rules, and no others. The answer has the seed."""
-        body = {"rules": list(rules)}
-        if seed is not None:
-            body["seed"] = seed
-        return self.request("PUT", "/keelson/v1/faults", body)
-
-    def injected(self):
-        """The rules, with how often each has matched (``seen``) and injected its fault (``injected``)."""
-        return self.request("GET", "/keelson/v1/faults")
-
-    def clear_faults(self):
-        """Ends all faults."""
-        self.request("DELETE", "/keelson/v1/faults")
-
-    def step(self, duration):
-        """Moves the clock of the server, such as by ``1h``."""
-        return self.request("PUT", "/keelson/v1/clock", {"step": duration})
-
-    def run_clock(self, rate):
-        """Has the clock of the server run faster than time does."""
-        return self.request("PUT", "/keelson/v1/clock", {"rate": rate})
-
-    def reset_clock(self):
-        """Sets the clock back to the time of the machine."""
-        return self.request("PUT", "/keelson/v1/clock", {"reset": True})
-
-    def now(self):
-        """The time of the server, in RFC 3339."""
-        return self.request("GET", "/keelson/v1/clock")["now"]
+        return self.request("GET", "/keelson/v1/forks")["items"]
 
     def stop(self):
         """Ends the server, and removes its folder."""

@@ -14,7 +14,7 @@ def keelson_flags():
 @pytest.fixture(scope="session")
 def keelson_server(keelson_flags):
     """One server for all tests."""
-    with Server(keelson_flags, faults=True) as server:
+    with Server(keelson_flags) as server:
         yield server
 
 
@@ -23,6 +23,3 @@ def keelson(keelson_server):
     """A cluster of the test's own: a fork of the server."""
     with keelson_server.fork() as fork:
         yield fork
-    # Faults and the clock are of the whole server.
-    keelson_server.clear_faults()
-    keelson_server.reset_clock()
