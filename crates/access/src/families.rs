@@ -1,6 +1,6 @@
 //! The families that changes of configuration files are counted in.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use metrics::{CounterVec, GaugeVec, Stability, server_hash};
 
@@ -53,7 +53,7 @@ impl Configuration {
         };
         let labels = [server_hash(), if is_used { "success" } else { "failure" }];
         total.with(labels).inc();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = clock::system().duration_since(UNIX_EPOCH).unwrap_or_default();
         last.with(labels).set(now.as_secs_f64());
     }
 }

@@ -73,7 +73,7 @@ impl State {
 /// Counts events that may be lost, and logs that about once a second.
 pub(crate) fn lost(plugin: &str, why: &str, events: usize, logged: &AtomicU64) {
     metrics::ERRORS.with([plugin]).add(events as u64);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = clock::system().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     if logged.swap(now, Ordering::Relaxed) != now {
         log::error!(plugin, error = why, events; "audit events may be lost");
     }
@@ -300,7 +300,7 @@ impl Backend {
 async fn tidy(file: &Rotated) {
     loop {
         file.closed.notified().await;
-        if let Err(error) = tasks::off_worker(|| file.tidy(SystemTime::now())) {
+        if let Err(error) = tasks::off_worker(|| file.tidy(clock::system())) {
             log::warn!(error:%; "old files of the audit log could not be compressed or removed");
         }
     }

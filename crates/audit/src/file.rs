@@ -124,7 +124,7 @@ impl Rotated {
         }
         if open.as_ref().is_some_and(|open| open.size > 0 && open.size + length > self.most_bytes) {
             *open = None;
-            fs::rename(&self.path, self.kept_name(SystemTime::now()))?;
+            fs::rename(&self.path, self.kept_name(clock::system()))?;
             self.closed.notify_one();
         }
         let open = match open {

@@ -1,7 +1,7 @@
 //! The events of one request, from the first to the last.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use auth::User;
 use observe::{AuditLevel, Observation, Part, Times};
@@ -79,7 +79,7 @@ impl Auditor {
         if decision.level == AuditLevel::None {
             return None;
         }
-        let received = observation.arrived_at().unwrap_or_else(SystemTime::now);
+        let received = observation.arrived_at().unwrap_or_else(clock::system);
         let (level, has_line) = (decision.level, self.backends.has_lines());
         let encoded = Encoded::new(facts, level, observation.audit_id(), received, has_line);
         Some(Trail {
@@ -172,10 +172,10 @@ impl Trail {
         if self.decision.omitted.has(stage) {
             return None;
         }
-        let received = self.observation.arrived_at().unwrap_or_else(SystemTime::now);
+        let received = self.observation.arrived_at().unwrap_or_else(clock::system);
         let at = match stage {
             Stage::RequestReceived => received,
-            _ => SystemTime::now(),
+            _ => clock::system(),
         };
         if stage == Stage::ResponseComplete
             && self.has_latency

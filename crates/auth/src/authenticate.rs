@@ -271,7 +271,7 @@ impl Authenticators {
             return None;
         }
         let generations = self.authority_generations();
-        let now = Instant::now();
+        let now = clock::Instant::now();
         let holds = |before: &&Arc<Certified>| before.generations == generations && !before.is_stale(now);
         if let Some(before) = before.filter(holds) {
             return Some(Arc::clone(before));

@@ -3,6 +3,7 @@
 use crate::User;
 use crate::families::CERTIFICATES;
 use aws_lc_rs::digest::{SHA256, digest};
+use clock::Instant;
 use outbound::{Pool, Purpose};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
@@ -10,7 +11,7 @@ use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{CertificateError, DistinguishedName};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use x509_parser::parse_x509_certificate;
 
 /// Authorities whose client certificates are trusted. They can be replaced while the server runs.
@@ -50,7 +51,7 @@ impl Certificates {
     pub(crate) fn verify(&self, chain: &[CertificateDer<'static>]) -> Option<i64> {
         let (own, intermediates) = chain.split_first()?;
         let verifier = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Err(error) = verifier.verify(own, intermediates, unix_time(SystemTime::now())) {
+        if let Err(error) = verifier.verify(own, intermediates, unix_time(clock::now())) {
             log::debug!(error:%; "a client certificate was not accepted");
             return None;
         }
@@ -179,7 +180,7 @@ impl Certified {
     /// Counts how long the certificate of the client is valid yet.
     pub(crate) fn count_remaining(&self) {
         if let Some(Outcome::Valid { until, .. }) = &self.client {
-            let now = unix_time(SystemTime::now()).as_secs();
+            let now = unix_time(clock::now()).as_secs();
             let remaining = u64::try_from(*until).unwrap_or_default().saturating_sub(now);
             CERTIFICATES.with([]).observe_time(Duration::from_secs(remaining));
         }
@@ -212,7 +213,7 @@ impl<T> Outcome<T> {
     pub(crate) fn valid(&self) -> Option<&T> {
         match self {
             Self::Valid { value, until } => {
-                let now = unix_time(SystemTime::now()).as_secs();
+                let now = unix_time(clock::now()).as_secs();
                 (now <= u64::try_from(*until).ok()?).then_some(value)
             }
             Self::Refused => None,

@@ -1,10 +1,11 @@
 //! A cache of answers of other servers, with a limit of entries and a lifetime for each.
 
+use clock::Instant;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The digest of the request that an answer belongs to.
 pub type Digest = [u8; 32];

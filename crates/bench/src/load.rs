@@ -139,7 +139,7 @@ async fn measure(
     let given = [&settings.server].into_iter().chain(&settings.against);
     let servers: Vec<Server> =
         given.map(|server| Server { etcd: on_etcd.clone(), ..server.clone() }).collect();
-    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
+    let seconds = clock::system().duration_since(std::time::UNIX_EPOCH)?.as_secs();
     let process = std::process::id();
     let mut started = Vec::new();
     let mut measured = Vec::new();

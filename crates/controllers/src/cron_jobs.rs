@@ -41,7 +41,7 @@ type Key = (Text, Text);
 struct Clock(fn() -> Duration);
 
 fn wall_time() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 impl Clock {

@@ -8,12 +8,14 @@
 //! twentieth of the time to live, at most a minute. An event lives that much longer, as with the leases of
 //! the reference, which events share. Between changes this sleeps.
 //!
-//! While a process runs, the clock of the system plays no part. Those that are there at its start are as old
+//! While a process runs, the clock of the system plays no part, and that of the server only if a client moves
+//! it: the events of a slice that was open then expire by the times in them. Those that are there at its start are as old
 //! as the times in them say, compared with the newest of them: the time in which nothing was written does not
 //! count, as it does not for the leases of an etcd that starts. So a clock that is wrong at the start, or was
 //! when they were written, does not end them all; and none lives for longer than the time to live and a slice
 //! after the start.
 
+use clock::{Instant, sleep_until};
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -27,7 +29,7 @@ use schema::views::core::v1::Event;
 use schema::{Builder, Part, Ref, Type};
 use store::Revision;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 
 /// The prefix of the keys of events.
 pub const EVENTS: &str = "events";
@@ -74,6 +76,9 @@ pub async fn run(cache: Arc<Cache>, time_to_live: Duration) {
 struct Slice {
     last: Revision,
     expires: Instant,
+    /// Whether the clock was moved while the slice was open: the times in the events tell then which of them
+    /// have expired.
+    is_mixed: bool,
 }
 
 struct Expiry {
@@ -111,7 +116,11 @@ impl Expiry {
             let expires = Instant::now() + self.time_to_live.saturating_sub(age);
             match self.slices.back_mut().filter(|slice| expires <= slice.expires) {
                 Some(slice) => slice.last = revision,
-                None => self.slices.push_back(Slice { last: revision, expires: expires + self.length }),
+                None => self.slices.push_back(Slice {
+                    last: revision,
+                    expires: expires + self.length,
+                    is_mixed: false,
+                }),
             }
         }
         Ok(())
@@ -128,11 +137,13 @@ impl Expiry {
             () = wait([self.open, expires].into_iter().flatten().min()) => {}
         }
         let now = Instant::now();
-        if self.open.is_some_and(|end| end <= now) {
+        if let Some(end) = self.open.filter(|end| *end <= now) {
             self.open = None;
             // What was applied until now was written until now.
             self.seen = self.cache.revision();
-            self.slices.push_back(Slice { last: self.seen, expires: now + self.time_to_live });
+            let is_mixed = now - end > self.length;
+            let written = if is_mixed { end } else { now };
+            self.slices.push_back(Slice { last: self.seen, expires: written + self.time_to_live, is_mixed });
         }
         if expires.is_some_and(|at| at <= now) {
             self.expire().await?;
@@ -143,10 +154,16 @@ impl Expiry {
     /// Removes the events of the first slice. Those that were written again meanwhile are in a later one.
     async fn expire(&mut self) -> Result<(), Error> {
         let Some(slice) = self.slices.front().copied() else { return Ok(()) };
-        let expired = self.events.list(all()).await?.filter(|entry| entry.mod_revision() <= slice.last);
+        let found = self.events.list(all()).await?.filter(|entry| entry.mod_revision() <= slice.last);
+        let now = Time::now();
+        let lives = i64::try_from(self.time_to_live.as_secs()).unwrap_or(i64::MAX);
+        let is_young = |entry: &Arc<Entry>| {
+            slice.is_mixed && time_of(entry).unix().saturating_add(lives) > now.unix()
+        };
+        let (young, expired): (Vec<_>, Vec<_>) = found.partition(is_young);
         let mut removals = JoinSet::new();
         let mut outcome = Ok(());
-        for entry in expired.collect::<Vec<_>>() {
+        for entry in expired {
             if removals.len() >= AT_ONCE
                 && let Some(Ok(Err(error))) = removals.join_next().await
             {
@@ -163,6 +180,11 @@ impl Expiry {
         }
         if outcome.is_ok() {
             self.slices.pop_front();
+            // They belong to the slice after this one.
+            if !young.is_empty() && self.slices.is_empty() {
+                let expires = Instant::now() + self.time_to_live;
+                self.slices.push_back(Slice { last: slice.last, expires, is_mixed: false });
+            }
         }
         outcome
     }

@@ -10,6 +10,7 @@ mod reporter;
 mod tests;
 
 use cache::Entry;
+use clock::Instant;
 use correlator::{Correlator, Observed};
 use object::Map;
 use object::name::dns1123_subdomain;
@@ -18,7 +19,6 @@ use registry::{Address, Client, Patch};
 use schema::{Status, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
-use tokio::time::Instant;
 
 pub(crate) use reporter::Reporter;
 
@@ -160,7 +160,7 @@ impl Recorder {
 
 /// The name of a new event about an object.
 fn event_name(object: &str) -> String {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let name = format!("{object}.{:x}", since.as_nanos());
     // Not every name of an object can be the start of an event's name.
     if dns1123_subdomain(&name).is_empty() { name } else { object::name::random_uid().to_string() }

@@ -254,7 +254,7 @@ impl Election {
 
     /// The spec of the Lease after this server has taken or renewed it.
     fn spec(&self, old: Option<LeaseSpec<'_>>) -> Map {
-        let now = MicroTime::now().to_string();
+        let now = MicroTime::from(clock::system()).to_string();
         let transitions = old.and_then(LeaseSpec::lease_transitions).unwrap_or_default();
         let own = old.filter(|old| old.holder_identity() == Some(&self.identity));
         let acquired = own.and_then(LeaseSpec::acquire_time).unwrap_or(&now);
@@ -275,7 +275,7 @@ impl Election {
             if LeaseSpec::of(spec).holder_identity() != Some(&self.identity) {
                 return;
             }
-            let now = MicroTime::now().to_string();
+            let now = MicroTime::from(clock::system()).to_string();
             spec.insert("holderIdentity", "");
             spec.insert("leaseDurationSeconds", RELEASED);
             spec.insert("acquireTime", now.as_str());

@@ -14,6 +14,7 @@ use crate::queue::{Queue, Reconcile, RequeueAfter};
 use crate::workloads::pod;
 use crate::{Context, Controller, EventType, Recorder, Subject};
 use cache::{Entry, Filter, Freshness, Query, Resource, Update};
+use clock::Instant;
 use object::field_selector::Selector;
 use object::label::Labels as _;
 use object::time::{MicroTime, Time};
@@ -27,7 +28,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use taints::Health;
-use tokio::time::Instant;
 use zones::Zones;
 
 pub(crate) const CONTROLLER: Controller = Controller {
@@ -198,6 +198,8 @@ impl Worker {
             .await;
         }
         let left = deadline.saturating_duration_since(Instant::now());
+        // After a step of the clock, nodes that follow it are about to report.
+        let left = if left.is_zero() { clock::is_settling().unwrap_or_default() } else { left };
         let mut again = (!left.is_zero()).then_some(left);
         if left.is_zero() && self.mark_unknown(&entry, &node).await? && observed == Health::Ready {
             self.report(&entry, "NodeNotReady", &format!("Node {name} status is now: NodeNotReady")).await;

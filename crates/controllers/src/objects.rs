@@ -137,7 +137,7 @@ pub(crate) fn remove_finalizer(object: &mut Map, finalizer: &str) {
 
 /// The time that is left until a deadline; zero if it has passed.
 pub(crate) fn time_left(deadline: Time) -> Duration {
-    until(deadline, SystemTime::now())
+    until(deadline, clock::now())
 }
 
 /// The time from `now` to a point; zero if the point has passed.

@@ -3,10 +3,11 @@
 //!
 //! A key that is added while it is being reconciled is reconciled once more afterwards, so no change is
 //! missed. A key whose reconciliation failed is due again after a pause that grows with each failure in a
-//! row.
+//! row. Keys are due by the clock of the server: one that is moved past that time makes them due.
 
 use crate::Context;
 use crate::families::QueueCounts;
+use clock::{Instant, timeout_at};
 use schema::Status;
 use schema::status::Reason;
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::sleep;
 
 /// The pause after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);

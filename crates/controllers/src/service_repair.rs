@@ -17,6 +17,7 @@
 //! changes; until the default one is there, at the first start on a store, nobody is told. Findings are
 //! logged, and told as events of the service or the IPAddress.
 
+use clock::{Instant, timeout_at};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use schema::views::core::v1::Service;
 use schema::views::networking::v1beta1::IPAddress;
 use schema::{Builder, Part, Ref, Type};
 use store::Revision;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::sleep;
 
 /// The component of events about addresses.
 pub const COMPONENT: &str = "ipallocator-repair-controller";

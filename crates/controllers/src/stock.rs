@@ -16,7 +16,8 @@ pub(crate) const NAMESPACE: &str = "kube-system";
 const USUAL_DURATION: Duration = Duration::from_secs(15);
 
 /// The Lease of a stock component, as far as it is known. Renewals are timed by the clock of this process,
-/// because clocks of machines need not agree.
+/// because clocks of machines need not agree. It is the clock that nobody moves: another process does not
+/// follow this server's.
 #[derive(Debug)]
 pub struct StockLease {
     name: &'static str,
@@ -65,7 +66,7 @@ impl StockLease {
         self.renewed = renewed;
         // A Lease that was left behind by a component of an earlier time has ended already.
         let has_ended = |renewed: MicroTime| {
-            let age = MicroTime::now().since(renewed).as_nanos();
+            let age = MicroTime::from(clock::system()).since(renewed).as_nanos();
             u128::try_from(age).is_ok_and(|age| age > duration.as_nanos())
         };
         let is_old = is_first && renewed.is_none_or(has_ended);

@@ -9,6 +9,7 @@ use crate::taints::{NO_EXECUTE, tolerates};
 use crate::workloads::pod;
 use crate::{Context, Controller, EventType, Recorder, Subject};
 use cache::{Entry, Filter, Freshness, Query, Resource, Update};
+use clock::Instant;
 use object::field_selector::Selector;
 use object::{Map, Text};
 use registry::Client;
@@ -18,7 +19,6 @@ use schema::{Builder, Part, Ref, Status, Type, stored};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
 
 pub(crate) const CONTROLLER: Controller = Controller {
     name: NAME,

@@ -1,6 +1,6 @@
 //! The families that encryption counts in.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use metrics::{CounterVec, GaugeVec, HistogramVec, Stability};
 
@@ -105,7 +105,7 @@ fn prefix_of(stored: &[u8]) -> &str {
 pub(crate) fn reloaded(succeeded: bool) {
     let status = if succeeded { "success" } else { "failure" };
     RELOADS.with([metrics::server_hash(), status]).inc();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = clock::system().duration_since(UNIX_EPOCH).unwrap_or_default();
     LAST_RELOAD.with([metrics::server_hash(), status]).set(now.as_secs_f64());
 }
 

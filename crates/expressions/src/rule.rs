@@ -7,7 +7,7 @@ use cel::declared::{Declared, DeclaredSizes, DeclaredTypes, MAX_REQUEST_BYTES};
 use cel::{Checked, Env, EnvSet, Program, Type};
 use schema::structural::{Expression, Node};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// The name of the value of the node.
 pub const SELF: &str = "self";
@@ -164,6 +164,6 @@ fn checked(env: &Env, text: &str, wanted: &Type, what: &str) -> Result<Checked, 
 /// A name for a declared type: another one each time, as in the reference, so that no expression depends on
 /// it.
 pub(crate) fn type_name(prefix: &str) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = clock::system().duration_since(UNIX_EPOCH);
     format!("{prefix}{}", now.map_or(0, |now| now.subsec_nanos()))
 }

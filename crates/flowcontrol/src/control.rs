@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -112,7 +112,7 @@ impl<T> Classified<T> {
 
     /// Notes that the request is refused, and says after how many seconds its client should come again.
     pub fn retry_after(&self) -> u64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = clock::system().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.route.level.refused.note(now.as_secs())
     }
 }

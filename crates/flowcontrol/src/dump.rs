@@ -141,7 +141,7 @@ impl<T> FlowControl<T> {
             head.extend(header(&more));
         }
         let mut rows = vec![head];
-        let clocks = (Instant::now(), SystemTime::now());
+        let clocks = (Instant::now(), clock::system());
         for (config, level, _) in self.levels() {
             let queues = level.queues();
             let contents = queues.contents();

@@ -1,7 +1,6 @@
 //! Other API servers behind this one: how they are reached, and how they know this server, as the flags say.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use access::authentication::OwnProxy;
 use aggregation::{Aggregation, Config};
@@ -47,7 +46,7 @@ impl Identity {
         if options.access.proxy.client_ca_file.is_some() {
             return Ok(Self { certificate: None, own: None });
         }
-        let made = pki.front_proxy(SystemTime::now())?;
+        let made = pki.front_proxy(clock::now())?;
         for what in &made.made {
             log::info!("made {what}");
         }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::options::ServerOptions;
 use controllers::CertificateAuthority;
@@ -63,7 +63,7 @@ impl GivenFiles {
             names.addresses.extend([IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()]);
         }
         let names = names.with_address(options.bind_address);
-        if pki::ensure_self_signed(directory, PAIR, advertised, &names, SystemTime::now())? {
+        if pki::ensure_self_signed(directory, PAIR, advertised, &names, clock::now())? {
             log::info!(directory:% = directory.display(); "made {PAIR}.crt and {PAIR}.key");
         }
         let path = |end: &str| directory.join(format!("{PAIR}.{end}"));
@@ -95,7 +95,7 @@ impl ClusterAuthority {
 impl CertificateAuthority for ClusterAuthority {
     fn sign(&self, request: &SigningRequest, usages: &[&str], life: Duration) -> Result<String, String> {
         let signer = self.signer().map_err(|error| error.to_string())?;
-        let signed = signer.sign(&Order { request, usages, life }, SystemTime::now());
+        let signed = signer.sign(&Order { request, usages, life }, clock::now());
         signed.map_err(|error| error.to_string())
     }
 }
@@ -164,7 +164,7 @@ impl Certificates {
         let mut names = Names::of_this_host(self.names.service).with_address(self.address.ip());
         names.addresses.extend(self.names.advertised);
         names.dns.extend(self.names.host.clone());
-        let material = self.own.ensure(&names, SystemTime::now())?;
+        let material = self.own.ensure(&names, clock::now())?;
         self.renew_front_proxy()?;
         for what in &material.made {
             log::info!("made {what}");
@@ -195,7 +195,7 @@ impl Certificates {
     /// Renews the certificate by which other API servers know this one, if the server made it.
     fn renew_front_proxy(&self) -> Result<(), Error> {
         if self.own.has_front_proxy() {
-            for what in self.own.front_proxy(SystemTime::now())?.made {
+            for what in self.own.front_proxy(clock::now())?.made {
                 log::info!("made {what}");
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use object::time::Time;
+use object::time::MicroTime;
 use server::debug::{self, DebugEndpoints, ProcessStatus};
 use spans::{Configuration, Tracer};
 use tasks::{Ended, Name};
@@ -21,7 +21,7 @@ pub(crate) fn endpoints(options: &ServerOptions) -> DebugEndpoints {
         profiling: options.debugging.profiling,
         flags: options.gates.flagz.then(|| options.debugging.flags.clone().into()),
         status: options.gates.statusz.then(|| ProcessStatus {
-            started: Time::now(),
+            started: MicroTime::from(clock::system()).into(),
             binary_version: version.to_owned(),
             emulation_version: minor,
         }),

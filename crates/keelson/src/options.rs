@@ -52,6 +52,8 @@ pub(crate) struct ServerOptions {
     pub(crate) request_timeout: Duration,
     pub(crate) stall_timeout: Duration,
     pub(crate) memory_limit: MemoryLimit,
+    /// Faults, and a clock that can be moved.
+    pub(crate) injects_faults: bool,
     pub(crate) shortest_watch: Duration,
     pub(crate) storage: StorageOptions,
     pub(crate) advertise_address: Option<IpAddr>,
@@ -295,6 +297,7 @@ impl Default for ServerOptions {
             request_timeout: Duration::from_secs(60),
             stall_timeout: Duration::from_secs(30),
             memory_limit: MemoryLimit::default(),
+            injects_faults: false,
             shortest_watch: Duration::from_secs(1800),
             storage: StorageOptions::default(),
             advertise_address: None,

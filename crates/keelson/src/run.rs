@@ -23,8 +23,8 @@ use server::health::{Checks, Duplicate, Endpoint};
 use server::tls::{self, Acceptor, Identity};
 use server::version::Info;
 use server::{
-    Ceiling, Fairness, FlowControlDebug, Flows, Lifecycle, Limits, MemoryLayer, OptionalLayers, Phase,
-    Server, StartError,
+    Ceiling, Fairness, FlowControlDebug, Flows, Injection, Lifecycle, Limits, MemoryLayer, OptionalLayers,
+    Phase, Server, StartError,
 };
 use storage::control::{self, Control};
 use storage::{DataDir, Stores, data_dir};
@@ -247,11 +247,15 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
     let version = Arc::new(version(options));
     let layers = OptionalLayers {
         tracer: tracer.clone(),
+        faults: options.injects_faults.then(|| Injection::new(registry.clone())),
         memory: Some(MemoryLayer::new(ceiling, registry.clone(), options.request_timeout)),
         fairness: Some(fairness(options, &registry, flows.as_ref())),
         flow_control_debug: flows.map(|flows| FlowControlDebug { flows, authorizer: authorizer.clone() }),
         ..options.layers(&lifecycle, auditor.clone()).map_err(Error::Flag)?
     };
+    if layers.faults.is_some() {
+        log::warn!("--enable-fault-injection is on: clients may have requests fail, end this process and move its clock. It is for tests alone");
+    }
     layers.costs.observe();
     debugging::keep_socket(options);
     let handler = server::stack(api, authenticators, &authorizer, Arc::clone(&checks), version, layers);

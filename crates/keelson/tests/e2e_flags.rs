@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use pki::{Names, Pki};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn command_line_of_the_kubectl_tests_starts_and_leaves_the_working_directory_alo
     let [here, certificates, other] = [(); 3].map(|()| Folder::new().unwrap());
     let keys = Pki::new(other.path());
     keys.service_account_key().unwrap();
-    keys.ensure(&Names::default(), SystemTime::now()).unwrap();
+    keys.ensure(&Names::default(), clock::now()).unwrap();
     let tokens = other.path().join("tokens.csv");
     fs::write(&tokens, "admin-token,admin,uid,\"system:masters\"\n").unwrap();
     let file = |name: &str| other.path().join(name).display().to_string();

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, UNIX_EPOCH};
 
 use log::kv::{Key, Source, Value, VisitSource};
 use log::{Level, Log, Metadata, Record};
@@ -126,7 +126,7 @@ impl Log for Logger {
 
 impl Logger {
     fn write(&self, record: &Record<'_>) {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = clock::system().duration_since(UNIX_EPOCH).unwrap_or_default();
         let line = match self.format {
             Format::Text => text_line(record, since_epoch.as_millis()),
             Format::Json => json_line(record, since_epoch.as_micros()),

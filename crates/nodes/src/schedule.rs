@@ -1,9 +1,9 @@
 //! What has to be looked at, and when: a set of keys by the time when they are due.
 
+use clock::Instant;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The pause after a failure.
 const RETRY: Duration = Duration::from_millis(200);

@@ -7,6 +7,7 @@ use crate::schedule::Schedule;
 use crate::{create, heartbeat, is_fake, may_be_fake, node_status};
 use auth::SystemIdentity;
 use cache::{Cache, Cursor, Entry, Update};
+use clock::{Instant, sleep_until};
 use controllers::{StartFrom, StockLease, follow};
 use object::{Map, Text, Value};
 use registry::{Address, Client, DeleteOptions, Registry};
@@ -21,7 +22,6 @@ use std::time::Duration;
 use tasks::{Ended, Name, Task};
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinSet};
-use tokio::time::{Instant, sleep_until};
 
 /// How many nodes and pods are written at the same time.
 const AT_ONCE: usize = 128;

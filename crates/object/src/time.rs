@@ -136,7 +136,7 @@ impl MicroTime {
 
     /// The present.
     pub fn now() -> Self {
-        SystemTime::now().into()
+        clock::now().into()
     }
 
     /// A point by seconds since 1970 and nanoseconds on top, which may be negative or more than a second;

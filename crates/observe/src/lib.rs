@@ -12,6 +12,7 @@
 //! 3. What one request can make this keep is bounded.
 
 mod annotations;
+mod commits;
 mod kept;
 mod steps;
 mod times;
@@ -22,6 +23,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};
 
 pub use annotations::{Annotations, MOST_ANNOTATIONS};
+pub use commits::Commit;
+use commits::CommitHook;
 pub use kept::{Identity, Kept};
 pub use steps::{MOST_STEPS, Step, StepKind};
 pub use times::{Part, Times};
@@ -72,6 +75,7 @@ struct Noted {
     kept: Mutex<Kept>,
     steps: steps::Steps,
     trace: OnceLock<Box<Trace>>,
+    commits: OnceLock<CommitHook>,
 }
 
 impl Observation {
@@ -85,13 +89,14 @@ impl Observation {
         Self(Some(Arc::new(Noted {
             audit_id: audit_id.into(),
             arrived: Instant::now(),
-            arrived_at: SystemTime::now(),
+            arrived_at: clock::system(),
             times: Times::default(),
             level: AtomicU8::default(),
             annotations: Annotations::default(),
             kept: Mutex::default(),
             steps: steps::Steps::default(),
             trace: OnceLock::new(),
+            commits: OnceLock::new(),
         })))
     }
 
@@ -213,6 +218,20 @@ impl Observation {
     pub fn set_trace(&self, trace: Trace) {
         if let Some(noted) = &self.0 {
             let _ = noted.trace.set(Box::new(trace));
+        }
+    }
+
+    /// Has a function called at each commit of the request, before and after. One function at most.
+    pub fn at_commits(&self, call: impl Fn(Commit) + Send + Sync + 'static) {
+        if let Some(noted) = &self.0 {
+            let _ = noted.commits.set(CommitHook(Box::new(call)));
+        }
+    }
+
+    /// Tells who asked for it that a commit begins, or is done.
+    pub fn commit(&self, stage: Commit) {
+        if let Some(CommitHook(call)) = self.0.as_ref().and_then(|noted| noted.commits.get()) {
+            call(stage);
         }
     }
 

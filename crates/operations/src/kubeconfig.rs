@@ -1,7 +1,7 @@
 //! The command `keelson kubeconfig`: a client certificate and a kubeconfig for a user.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use object::quote::quote;
 use pki::{Client, Cluster, Kubeconfig, Pki};
@@ -56,7 +56,7 @@ pub fn run(arguments: &[String]) -> Result<String, Error> {
     let own = options.data_dir.join("kubeconfig");
     let cluster = Cluster::read(&own)?.ok_or_else(|| Error::NeverRun(options.data_dir.clone()))?;
     let client = Client { user: &options.user, groups: &options.groups, life: options.life };
-    let pair = pki.issue(&client, SystemTime::now())?;
+    let pair = pki.issue(&client, clock::now())?;
     let kubeconfig = Kubeconfig {
         server: options.server.unwrap_or(cluster.server),
         authority: &cluster.authority,

@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use pki::{Pki, Renewal, RenewalKey};
 
@@ -57,7 +56,7 @@ the server is started with both keys in --service-account-key-file: the output h
 fn renew_authority(arguments: &Arguments, options: &OperationOptions) -> Result<String, Error> {
     let (data_dir, _lock) = lock(options)?;
     let key = if arguments.has(NEW_KEY) { RenewalKey::New } else { RenewalKey::Same };
-    let now = SystemTime::now();
+    let now = clock::now();
     let renewal = Pki::new(data_dir.pki()).renew_authority(key, now)?;
     let mut out = format!("{}: {}\n", renewal.certificate.display(), renewal.validity);
     write_copies(&mut out, &renewal.copies);
@@ -96,7 +95,7 @@ fn same_key(renewal: &Renewal) -> String {
 
 fn renew_service_account_key(_: &Arguments, options: &OperationOptions) -> Result<String, Error> {
     let (data_dir, _lock) = lock(options)?;
-    let renewal = Pki::new(data_dir.pki()).renew_service_account_key(SystemTime::now())?;
+    let renewal = Pki::new(data_dir.pki()).renew_service_account_key(clock::now())?;
     let file = renewal.file.display();
     let issuers = &options.issuers;
     let issuer = issuers.first().map(String::as_str).unwrap_or_default();

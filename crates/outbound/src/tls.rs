@@ -8,9 +8,11 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
+use std::time::SystemTime;
 
 /// Why TLS cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -116,10 +118,20 @@ pub struct Tls {
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
 
 impl Tls {
-    /// The configuration of connections to the server.
+    /// The configuration of connections to the server. Certificates are valid or not by the clock of this
+    /// server.
     pub fn config(&self) -> Result<ClientConfig, TlsError> {
+        self.config_by(Clock(clock::now))
+    }
+
+    /// The same by the clock of the system, whatever this server's was set to.
+    pub fn config_by_system_time(&self) -> Result<ClientConfig, TlsError> {
+        self.config_by(Clock(clock::system))
+    }
+
+    fn config_by(&self, clock: Clock) -> Result<ClientConfig, TlsError> {
         let setup = |error: rustls::Error| TlsError::Setup(error.to_string());
-        let builder = ClientConfig::builder_with_provider(PROVIDER.clone())
+        let builder = ClientConfig::builder_with_details(PROVIDER.clone(), Arc::new(clock))
             .with_safe_default_protocol_versions()
             .map_err(setup)?
             .dangerous()
@@ -130,6 +142,17 @@ impl Tls {
                 .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
                 .map_err(|error| TlsError::Certificate(error.to_string())),
         }
+    }
+}
+
+/// The time for rustls, whose own clock panics before 1970.
+#[derive(Debug)]
+struct Clock(fn() -> SystemTime);
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        let since = (self.0)().duration_since(SystemTime::UNIX_EPOCH);
+        Some(UnixTime::since_unix_epoch(since.unwrap_or_default()))
     }
 }
 

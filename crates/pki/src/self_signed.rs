@@ -68,7 +68,7 @@ mod tests {
         let mut names = Names::default();
         names.dns.extend(["kubernetes".to_owned(), "kubernetes.default".to_owned()]);
         let host: IpAddr = "192.0.2.7".parse().unwrap();
-        let ensure = || ensure_self_signed(&directory, "apiserver", host, &names, SystemTime::now());
+        let ensure = || ensure_self_signed(&directory, "apiserver", host, &names, clock::now());
         assert!(ensure().unwrap());
         let pem = std::fs::read_to_string(directory.join("apiserver.crt")).unwrap();
         assert!(!ensure().unwrap(), "a pair that is there stays");
@@ -93,7 +93,7 @@ mod tests {
         std::fs::write(folder.path().join("apiserver.crt"), "x").unwrap();
         let host = IpAddr::from([192, 0, 2, 7]);
         let refused =
-            ensure_self_signed(folder.path(), "apiserver", host, &Names::default(), SystemTime::now());
+            ensure_self_signed(folder.path(), "apiserver", host, &Names::default(), clock::now());
         let error = refused.unwrap_err().to_string();
         assert!(error.starts_with("error reading "), "{error}");
         assert!(error.ends_with("apiserver.key, certificate and key must be supplied as a pair"), "{error}");

@@ -132,7 +132,7 @@ mod tests {
 
     /// A time within the life of new authorities, in whole seconds.
     fn now() -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds(SystemTime::now()))
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds(clock::now()))
     }
 
     fn request() -> SigningRequest {

@@ -42,7 +42,7 @@ fn names() -> Names {
 #[test]
 fn second_call_makes_nothing() {
     let folder = Folder::new();
-    let now = SystemTime::now();
+    let now = clock::now();
     let first = folder.pki().ensure(&names(), now).unwrap();
     assert_eq!(first.made.len(), 4, "{:?}", first.made);
     let second = folder.pki().ensure(&names(), now).unwrap();
@@ -56,7 +56,7 @@ fn second_call_makes_nothing() {
 #[test]
 fn private_files_have_mode_0600() {
     let folder = Folder::new();
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().ensure(&names(), clock::now()).unwrap();
     for key in ["ca.key", "server.key", "admin.key", "admin.token"] {
         assert_eq!(folder.mode(key), 0o600, "{key}");
     }
@@ -66,16 +66,16 @@ fn private_files_have_mode_0600() {
 #[test]
 fn wider_mode_of_a_key_is_corrected() {
     let folder = Folder::new();
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().ensure(&names(), clock::now()).unwrap();
     fs::set_permissions(folder.path("server.key"), fs::Permissions::from_mode(0o644)).unwrap();
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().ensure(&names(), clock::now()).unwrap();
     assert_eq!(folder.mode("server.key"), 0o600);
 }
 
 #[test]
 fn serving_certificate_has_the_names_and_admin_certificate_the_user() {
     let folder = Folder::new();
-    let material = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    let material = folder.pki().ensure(&names(), clock::now()).unwrap();
     let serving = CertificateDer::from_pem_slice(material.serving.certificate.as_bytes()).unwrap();
     let (_, serving) = X509Certificate::from_der(&serving).unwrap();
     assert_eq!(
@@ -93,7 +93,7 @@ fn serving_certificate_has_the_names_and_admin_certificate_the_user() {
 #[test]
 fn changed_names_replace_the_serving_certificate_only() {
     let folder = Folder::new();
-    let now = SystemTime::now();
+    let now = clock::now();
     let before = folder.pki().ensure(&names(), now).unwrap();
     let more = names().with_address("192.0.2.7".parse().unwrap());
     let after = folder.pki().ensure(&more, now).unwrap();
@@ -107,7 +107,7 @@ fn changed_names_replace_the_serving_certificate_only() {
 #[test]
 fn certificates_are_renewed_before_they_expire() {
     let folder = Folder::new();
-    let now = SystemTime::now();
+    let now = clock::now();
     folder.pki().ensure(&names(), now).unwrap();
     assert!(folder.pki().ensure(&names(), now + 330 * DAY).unwrap().made.is_empty());
     assert_eq!(folder.pki().ensure(&names(), now + 340 * DAY).unwrap().made.len(), 2);
@@ -127,7 +127,7 @@ fn validity(certificate: &str) -> Validity {
 #[test]
 fn authority_outside_of_its_life_is_an_error_and_nothing_is_changed() {
     let folder = Folder::new();
-    let now = SystemTime::now();
+    let now = clock::now();
     folder.pki().ensure(&names(), now).unwrap();
     let before = files(&folder);
     for (at, says) in [
@@ -150,7 +150,7 @@ fn authority_outside_of_its_life_is_an_error_and_nothing_is_changed() {
 #[test]
 fn clock_that_is_behind_by_hours_changes_nothing() {
     let folder = Folder::new();
-    let now = SystemTime::now();
+    let now = clock::now();
     folder.pki().ensure(&names(), now).unwrap();
     let hour = Duration::from_secs(3600);
     for behind in [hour, 61 * Duration::from_secs(60), 14 * hour] {
@@ -163,7 +163,7 @@ fn clock_that_is_behind_by_hours_changes_nothing() {
 #[test]
 fn leaves_of_wrong_clocks_are_replaced_once_and_stay_within_the_authority() {
     let folder = Folder::new();
-    let begin = SystemTime::now();
+    let begin = clock::now();
     let authority = validity(&folder.pki().ensure(&names(), begin).unwrap().authority);
     let now = begin + 1000 * DAY;
     folder.pki().ensure(&names(), now).unwrap();
@@ -195,7 +195,7 @@ fn leaves_of_wrong_clocks_are_replaced_once_and_stay_within_the_authority() {
 #[test]
 fn client_certificates_end_with_their_authority() {
     let folder = Folder::new();
-    let now = SystemTime::now();
+    let now = clock::now();
     let authority = validity(&folder.pki().ensure(&names(), now).unwrap().authority);
     let long = Client { life: 20_000 * DAY, ..client() };
     let issued = validity(&folder.pki().issue(&long, now).unwrap().certificate);
@@ -209,7 +209,7 @@ fn client() -> Client<'static> {
 #[test]
 fn leaf_of_another_authority_or_key_is_replaced() {
     let (ours, theirs) = (Folder::new(), Folder::new());
-    let now = SystemTime::now();
+    let now = clock::now();
     ours.pki().ensure(&names(), now).unwrap();
     theirs.pki().ensure(&names(), now).unwrap();
     for name in ["server.crt", "server.key", "admin.key"] {
@@ -223,11 +223,11 @@ fn leaf_of_another_authority_or_key_is_replaced() {
 #[test]
 fn damaged_leaf_is_replaced() {
     let folder = Folder::new();
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().ensure(&names(), clock::now()).unwrap();
     fs::write(folder.path("server.crt"), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
         .unwrap();
     fs::remove_file(folder.path("admin.key")).unwrap();
-    let made = folder.pki().ensure(&names(), SystemTime::now()).unwrap().made;
+    let made = folder.pki().ensure(&names(), clock::now()).unwrap().made;
     assert!(made[0].contains("server.crt: the old one cannot be read"), "{made:?}");
     assert!(made[1].ends_with("admin.crt: there was none"), "{made:?}");
 }
@@ -241,10 +241,10 @@ fn missing_or_empty_authority_of_a_used_folder_is_an_error_that_says_what_to_do(
     ] {
         for spoil in [|path: PathBuf| fs::remove_file(path).unwrap(), |path| fs::write(path, "").unwrap()] {
             let folder = Folder::new();
-            folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+            folder.pki().ensure(&names(), clock::now()).unwrap();
             names_of_files.iter().for_each(|name| spoil(folder.path(name)));
             let before = files(&folder);
-            let error = folder.pki().ensure(&names(), SystemTime::now()).unwrap_err().to_string();
+            let error = folder.pki().ensure(&names(), clock::now()).unwrap_err().to_string();
             assert!(error.contains(says) && error.contains("missing or empty"), "{error}");
             assert!(error.contains("put ") && error.contains("keelson renew-authority --new-key"), "{error}");
             assert_eq!(files(&folder), before);
@@ -256,38 +256,38 @@ fn missing_or_empty_authority_of_a_used_folder_is_an_error_that_says_what_to_do(
 fn keys_are_not_made_beside_a_used_store() {
     let folder = Folder::new();
     let pki = folder.pki().beside_used_store();
-    let error = pki.ensure(&names(), SystemTime::now()).unwrap_err();
+    let error = pki.ensure(&names(), clock::now()).unwrap_err();
     assert!(matches!(error, Error::AuthorityIsMissing { .. }), "{error}");
     let error = pki.service_account_key().unwrap_err();
     assert!(matches!(error, Error::ServiceAccountKeyIsMissing { .. }), "{error}");
     assert!(files(&folder).is_empty());
     folder.pki().service_account_key().unwrap();
     // A first start with the key of service accounts alone was interrupted.
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
-    assert!(pki.ensure(&names(), SystemTime::now()).unwrap().made.is_empty());
+    folder.pki().ensure(&names(), clock::now()).unwrap();
+    assert!(pki.ensure(&names(), clock::now()).unwrap().made.is_empty());
     pki.service_account_key().unwrap();
 }
 
 #[test]
 fn interrupted_first_start_is_repeated() {
     let folder = Folder::new();
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().ensure(&names(), clock::now()).unwrap();
     for name in ["ca.crt", "server.crt", "server.key", "admin.crt", "admin.key"] {
         fs::remove_file(folder.path(name)).unwrap();
     }
-    assert_eq!(folder.pki().ensure(&names(), SystemTime::now()).unwrap().made.len(), 3);
+    assert_eq!(folder.pki().ensure(&names(), clock::now()).unwrap().made.len(), 3);
     for name in ["ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key"] {
         fs::write(folder.path(name), "").unwrap();
     }
-    assert_eq!(folder.pki().ensure(&names(), SystemTime::now()).unwrap().made.len(), 3);
+    assert_eq!(folder.pki().ensure(&names(), clock::now()).unwrap().made.len(), 3);
 }
 
 #[test]
 fn damaged_authority_is_an_error_and_is_not_overwritten() {
     let folder = Folder::new();
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().ensure(&names(), clock::now()).unwrap();
     fs::copy(folder.path("admin.crt"), folder.path("ca.crt")).unwrap();
-    let error = folder.pki().ensure(&names(), SystemTime::now()).unwrap_err().to_string();
+    let error = folder.pki().ensure(&names(), clock::now()).unwrap_err().to_string();
     assert!(error.contains("it is no authority's certificate"), "{error}");
     assert_eq!(fs::read(folder.path("admin.crt")).unwrap(), fs::read(folder.path("ca.crt")).unwrap());
 }
@@ -301,7 +301,7 @@ fn debug_output_of_a_pair_withholds_its_key() {
 #[test]
 fn kubeconfig_embeds_everything_and_has_mode_0600() {
     let folder = Folder::new();
-    let material = folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    let material = folder.pki().ensure(&names(), clock::now()).unwrap();
     let kubeconfig = Kubeconfig {
         server: "https://127.0.0.1:6443".into(),
         authority: &material.authority,
@@ -315,7 +315,7 @@ fn kubeconfig_embeds_everything_and_has_mode_0600() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("    server: https://127.0.0.1:6443\n"), "{text}");
     assert!(text.contains(&format!("    token: {}\n", material.token.0)), "{text}");
-    assert_eq!(folder.pki().ensure(&names(), SystemTime::now()).unwrap().token, material.token);
+    assert_eq!(folder.pki().ensure(&names(), clock::now()).unwrap().token, material.token);
     assert!(!format!("{material:?}").contains(&material.token.0));
     assert!(text.contains("    certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"), "{text}");
 
@@ -334,7 +334,7 @@ fn kubeconfig_embeds_everything_and_has_mode_0600() {
 fn client_certificate_has_every_group_and_is_one_of_the_authority() {
     let folder = Folder::new();
     let pki = folder.pki();
-    let now = SystemTime::now();
+    let now = clock::now();
     let groups = ["dev".to_owned(), "system:masters".to_owned(), "ö".to_owned()];
     let client = Client { user: "jane, \"x\"", groups: &groups, life: Duration::from_secs(60) };
     let missing = pki.issue(&client, now).unwrap_err().to_string();
@@ -370,7 +370,7 @@ fn key_of_service_accounts_is_made_once_and_never_replaced() {
     assert_eq!(folder.mode("sa.key"), 0o600);
     let second = folder.pki().service_account_key().unwrap();
     assert_eq!((second.key.public().id(), second.made), (first.key.public().id(), None));
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().ensure(&names(), clock::now()).unwrap();
     fs::write(folder.path("sa.key"), "x").unwrap();
     let error = folder.pki().service_account_key().unwrap_err();
     assert!(matches!(error, Error::ServiceAccounts { .. }), "{error}");
@@ -382,9 +382,9 @@ fn key_of_service_accounts_is_made_once_and_never_replaced() {
         assert!(matches!(error, Error::ServiceAccountKeyIsMissing { .. }), "{error}");
         assert!(error.to_string().contains("keelson renew-service-account-key"), "{error}");
     }
-    let renewed = folder.pki().renew_service_account_key(SystemTime::now()).unwrap();
+    let renewed = folder.pki().renew_service_account_key(clock::now()).unwrap();
     assert!(renewed.copies.is_empty(), "there was nothing to copy");
-    let renewed = folder.pki().renew_service_account_key(SystemTime::now()).unwrap();
+    let renewed = folder.pki().renew_service_account_key(clock::now()).unwrap();
     assert_eq!(renewed.copies.len(), 1);
     assert_ne!(folder.pki().service_account_key().unwrap().key.public().id(), first.key.public().id());
 }
@@ -402,7 +402,7 @@ fn is_signed_by(certificate: &str, authority: &str) -> bool {
 #[test]
 fn authority_renewed_with_its_key_keeps_what_it_has_signed() {
     let folder = Folder::new();
-    let begin = SystemTime::now();
+    let begin = clock::now();
     let before = folder.pki().ensure(&names(), begin).unwrap();
     let issued = folder.pki().issue(&client(), begin).unwrap();
     let key = fs::read(folder.path("ca.key")).unwrap();
@@ -444,7 +444,7 @@ fn authority_renewed_with_its_key_keeps_what_it_has_signed() {
 #[test]
 fn authority_renewed_with_another_key_signs_leaves_anew() {
     let folder = Folder::new();
-    let now = SystemTime::now();
+    let now = clock::now();
     let before = folder.pki().ensure(&names(), now).unwrap();
     let old = files(&folder);
     let renewal = folder.pki().renew_authority(RenewalKey::New, now).unwrap();
@@ -469,14 +469,14 @@ fn authority_renewed_with_another_key_signs_leaves_anew() {
 #[test]
 fn authority_that_another_has_signed_is_not_renewed_with_its_key() {
     let folder = Folder::new();
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
-    let root = Authority::make(SystemTime::now()).unwrap();
+    folder.pki().ensure(&names(), clock::now()).unwrap();
+    let root = Authority::make(clock::now()).unwrap();
     let key = rcgen::KeyPair::from_pem(&fs::read_to_string(folder.path("ca.key")).unwrap()).unwrap();
     let issuer = rcgen::Issuer::from_ca_cert_der(root.der(), root.key()).unwrap();
     let mut params = rcgen::CertificateParams::default();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     fs::write(folder.path("ca.crt"), params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
-    let error = folder.pki().renew_authority(RenewalKey::Same, SystemTime::now()).unwrap_err().to_string();
+    let error = folder.pki().renew_authority(RenewalKey::Same, clock::now()).unwrap_err().to_string();
     assert!(error.contains("another authority has signed it"), "{error}");
 }
 
@@ -484,7 +484,7 @@ fn authority_that_another_has_signed_is_not_renewed_with_its_key() {
 fn no_temporary_file_is_left() {
     let folder = Folder::new();
     folder.pki().service_account_key().unwrap();
-    folder.pki().ensure(&names(), SystemTime::now()).unwrap();
+    folder.pki().ensure(&names(), clock::now()).unwrap();
     let mut expected = FILES.map(str::to_owned);
     expected.sort();
     assert_eq!(files(&folder).into_keys().collect::<Vec<_>>(), expected);
@@ -492,7 +492,7 @@ fn no_temporary_file_is_left() {
 
 #[test]
 fn bundles_are_combined_without_what_has_expired() {
-    let now = SystemTime::now();
+    let now = clock::now();
     let authority = |when| Folder::new().pki().ensure(&names(), when).unwrap().authority;
     let (one, other) = (authority(now), authority(now));
     assert_eq!(combine(&["", &one], now), one);
@@ -508,7 +508,7 @@ fn bundles_are_combined_without_what_has_expired() {
 fn front_proxy_has_an_authority_of_its_own_that_is_replaced_when_it_has_ended() {
     let folder = Folder::new();
     let pki = folder.pki();
-    let now = SystemTime::now();
+    let now = clock::now();
     let first = pki.front_proxy(now).unwrap();
     assert_eq!(first.made.len(), 2);
     let certificate = |made: &FrontProxy| std::fs::read_to_string(&made.certificate).unwrap();

@@ -98,7 +98,7 @@ fn of_memory(view: MemoryView, samples: Vec<StackSample>) -> Unencoded {
         samples: samples.collect(),
         period_type: ("space", "bytes"),
         period: memory::INTERVAL as i64,
-        began: SystemTime::now(),
+        began: clock::system(),
         nanoseconds: 0,
     }
 }
@@ -144,7 +144,7 @@ pub fn counts(type_: &'static [(&'static str, &'static str)], names: HashMap<Str
         samples: samples.collect(),
         period_type: type_.first().copied().unwrap_or_default(),
         period: 1,
-        began: SystemTime::now(),
+        began: clock::system(),
         nanoseconds: 0,
     }
 }

@@ -9,7 +9,7 @@ use admission::Admitted;
 use bytes::Bytes;
 use cache::{Change, Committed, Entry};
 use object::Value;
-use observe::Part;
+use observe::{Commit, Part};
 use schema::{Limits, Status};
 use std::sync::Arc;
 
@@ -91,11 +91,13 @@ impl Registry {
         let change = Change::put(&stored.resource, target.namespace, target.name, bytes);
         let change = change.expect_revision(old.entry.mod_revision());
         observation.step("Transaction prepared");
+        observation.commit(Commit::Begins);
         let committing = self.commit_state(stored, change, &mut new, oversize, admitted);
         let outcome = observation.timed(Part::Store, committing).await;
         observation.step("Txn call completed");
         match outcome {
             Ok(committed) => {
+                observation.commit(Commit::Done);
                 observation.step("Transaction committed");
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;
@@ -121,9 +123,14 @@ impl Registry {
         let hook = self.config().hooks.of(&target.served.group, &target.served.resource);
         hook.and_then(|hook| hook.before_remove(entry)).into_iter().for_each(|held| admitted.reserve(held));
         let change = Change::delete(&target.stored()?.resource, target.namespace, target.name);
+        let observation = target.observation();
+        observation.commit(Commit::Begins);
         let committing = self.commit(change.expect_revision(entry.mod_revision()), admitted);
-        match target.proof.observation().timed(Part::Store, committing).await {
-            Ok(committed) => Ok(Outcome::Done(Content::Entry(committed.entry().unwrap_or(entry).clone()))),
+        match observation.timed(Part::Store, committing).await {
+            Ok(committed) => {
+                observation.commit(Commit::Done);
+                Ok(Outcome::Done(Content::Entry(committed.entry().unwrap_or(entry).clone())))
+            }
             Err(cache::Error::Conflict(_)) => Ok(Outcome::Conflict(target.conflict(MODIFIED))),
             Err(error) => Err(status(error)),
         }

@@ -17,6 +17,7 @@ use cache::Change;
 use object::Map;
 use object::field::{self, Path};
 use object::quote::Quoted;
+use observe::Commit;
 use schema::Status;
 
 /// The name of the option.
@@ -59,8 +60,12 @@ impl Registry {
             let admitted =
                 Chain::default().validate(&request.attributes(Operation::Delete, None), None).await?;
             let change = Change::delete(&stored.resource, target.namespace, target.name);
+            target.observation().commit(Commit::Begins);
             match self.commit(change.expect_revision(revision), admitted).await {
-                Ok(_) => break,
+                Ok(_) => {
+                    target.observation().commit(Commit::Done);
+                    break;
+                }
                 Err(cache::Error::Conflict(_) | cache::Error::Corrupt(_)) => {}
                 Err(error) => return Err(status(error)),
             }

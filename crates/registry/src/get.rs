@@ -2,7 +2,7 @@
 
 use crate::error::{revision, status, unknown_reason_500};
 use crate::{Content, Registry, Target, scale};
-use cache::{Entry, Freshness};
+use cache::{Entry, Filter, Freshness, Mode, Query};
 use kinds::Action;
 use schema::Status;
 use std::sync::Arc;
@@ -23,6 +23,24 @@ impl Registry {
                 Err(Status::unknown_resource())
             }
         }
+    }
+
+    /// Gets one object in its state at an earlier revision.
+    pub async fn get_as_of(&self, target: &Target<'_>, revision: Revision) -> Result<Content, Status> {
+        target.check_verb(&["get"])?;
+        target.check_name()?;
+        let is_whole = target.subresource.is_none_or(|subresource| matches!(subresource.action, Action::Part(_)));
+        let Some(stored) = target.served.stored.as_ref().filter(|_| is_whole) else {
+            return self.get(target, "0").await;
+        };
+        let filter = match target.namespace {
+            "" => Filter::all(),
+            namespace => Filter::namespace(namespace),
+        };
+        let query = Query::default().mode(Mode::Exact(revision));
+        let list = stored.resource.list(Query { filter: filter.name(target.name), ..query }).await;
+        let found = list.map_err(status)?.next();
+        found.map(Content::Entry).ok_or_else(|| target.not_found())
     }
 
     /// The size of an object in the cache, in bytes; 0 if there is no object.

@@ -45,7 +45,7 @@ use merge::Patch;
 use merge::managed::keep_times;
 use object::time::Time;
 use object::{Map, Value};
-use observe::Part;
+use observe::{Commit, Part};
 use schema::status::Details;
 use schema::{Ref, Status};
 use std::borrow::Cow;
@@ -622,10 +622,12 @@ impl<'a> Write<'a> {
         let observation = target.observation();
         let _span = target.store_span("Create etcd3");
         observation.step_with("Encode succeeded", "len", change.size());
+        observation.commit(Commit::Begins);
         let committing = self.registry.commit_state(stored, change, &mut new, self.oversize(), admitted);
         let outcome = observation.timed(Part::Store, committing).await;
         match outcome {
             Ok(committed) => {
+                observation.commit(Commit::Done);
                 observation.step("Txn call succeeded");
                 let entry = committed.entry().cloned();
                 let entry = entry.ok_or_else(|| Status::internal_error("a commit without a state"))?;

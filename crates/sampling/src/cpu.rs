@@ -87,7 +87,7 @@ impl Recording {
         if IS_RECORDING.swap(true, Ordering::AcqRel) {
             return Err(Error::InUse);
         }
-        let recording = Self { samples: HashMap::new(), began: SystemTime::now(), begin: Instant::now() };
+        let recording = Self { samples: HashMap::new(), began: clock::system(), begin: Instant::now() };
         // From here on the recording ends when it is dropped.
         for slot in &SAMPLES {
             if slot.take(FULL) {

@@ -5,6 +5,7 @@
 //! are dropped, and no work waits for them.
 
 use cache::Entry;
+use clock::{Instant, sleep_until};
 use object::Map;
 use object::name::dns1123_subdomain;
 use object::time::MicroTime;
@@ -13,7 +14,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
 
 /// The name of the scheduler in events.
 pub(crate) const CONTROLLER: &str = "default-scheduler";
@@ -212,7 +212,7 @@ fn reference(pod: &Entry) -> Map {
 
 /// The name of a new event about a pod.
 fn event_name(pod: &str) -> String {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let name = format!("{pod}.{:x}", since.as_nanos());
     if dns1123_subdomain(&name).is_empty() { name } else { object::name::random_uid().to_string() }
 }

@@ -7,6 +7,7 @@ use crate::pod::{PREEMPTION, Pod, SCHEDULER_NAME};
 use crate::preempt::Victims;
 use crate::work::Writer;
 use cache::Entry;
+use clock::Instant;
 use object::Text;
 use object::time::Time;
 use registry::{Address, DeleteOptions, Patch};
@@ -16,7 +17,6 @@ use schema::views::core::v1;
 use schema::{Status, json, stored};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// A pod for which there is no node now.
 #[derive(Clone, Debug)]

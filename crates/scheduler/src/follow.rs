@@ -6,12 +6,12 @@ use crate::node::Facts;
 use crate::pod::Pod;
 use crate::queue::Queue;
 use cache::{Cache, Entry, Update};
+use clock::Instant;
 use controllers::{StartFrom, StockLease, follow};
 use object::Text;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tasks::Task;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 /// The filters that may say something else after a change of a node.
 const BY_NODE: Filters = Filters::of(&[

@@ -2,11 +2,11 @@
 //! for a change that may help.
 
 use crate::filter::Filters;
+use clock::Instant;
 use object::Text;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The pause after the first failure; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -12,6 +12,7 @@ use crate::pod::Pod;
 use crate::preempt::{self, Victims};
 use crate::score;
 use auth::SystemIdentity;
+use clock::{Instant, sleep_until};
 use object::Text;
 use registry::{Client, Registry};
 use std::borrow::Cow;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tasks::{Ended, Name, Task};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
 
 /// The most bindings and other outcomes that are being written at the same time.
 const MOST_WRITES: usize = 256;

@@ -1,6 +1,5 @@
 //! Serves one connection: TLS handshake, HTTP, and timeouts.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +25,7 @@ use crate::body::{self, AFTER_TOO_LARGE, StreamError};
 use crate::connections::{Connections, Link};
 use crate::families::TLS_ERRORS;
 use crate::handler::Handler;
+use crate::inject::Cut;
 use crate::metered::Metered;
 use crate::poll_when_woken::PollWhenWoken;
 use crate::request::RequestContext;
@@ -117,7 +117,7 @@ async fn serve_http<H: Handler>(
             let in_flight = link.begin();
             let request = Request::new(request, Arc::clone(&peer));
             let shared = Arc::clone(&shared);
-            let link = http2.then(|| Arc::clone(&link));
+            let link = Arc::clone(&link);
             async move {
                 let RequestContext { received, error_format, .. } = &request.context;
                 let (received, error_format) = (*received, *error_format);
@@ -131,14 +131,23 @@ async fn serve_http<H: Handler>(
                     Ok(()) => shared.handler.handle(request).await,
                 };
                 let mut response = outcome.unwrap_or_else(|error| error.into_response(error_format));
+                match response.extensions().get() {
+                    None => {}
+                    Some(Cut::Stream) => return Err(CutShort),
+                    Some(Cut::Connection) => {
+                        // Ends the task of the connection, and this future with it.
+                        link.close();
+                        std::future::pending::<()>().await;
+                    }
+                }
                 response.headers_mut().entry(DATE).or_insert_with(date::now);
-                if let Some(link) = link.filter(|_| takes_leave(response.headers_mut())) {
+                if http2 && takes_leave(response.headers_mut()) {
                     link.retire();
                 }
                 if let Some(takeover) = response.extensions_mut().remove::<Takeover>() {
                     slot.put(upgrade, takeover, Ending::of(&mut response));
                 }
-                Ok::<_, Infallible>(Tracked::new(response, in_flight, received, &shared.limits))
+                Ok(Tracked::new(response, in_flight, received, &shared.limits))
             }
         }
     });
@@ -172,6 +181,12 @@ async fn serve_http<H: Handler>(
         }
     }
 }
+
+/// A request is left without an answer, because a fault asks for it: HTTP/2 resets its stream, HTTP/1.1 ends
+/// its connection.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer was lost on demand")]
+struct CutShort;
 
 /// Whether an HTTP/2 response asks for the end of its connection. HTTP/2 has no header for it.
 fn takes_leave(headers: &mut HeaderMap) -> bool {

@@ -312,7 +312,8 @@ impl Link {
         let _ = self.peer.set(Arc::clone(peer));
     }
 
-    fn close(&self) {
+    /// Ends the connection in the middle of everything.
+    pub(crate) fn close(&self) {
         if let Some(task) = self.task.get() {
             task.abort();
         }

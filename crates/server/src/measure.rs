@@ -1,7 +1,7 @@
 //! `/metrics` and `/metrics/slis`, and how many requests are handled at once.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, UNIX_EPOCH};
 
 use auth::Authorizer;
 use bytes::Bytes;
@@ -135,7 +135,7 @@ fn compressed(text: &str) -> Option<Bytes> {
 /// When the process began to serve, in seconds since 1970.
 fn process_start() -> u64 {
     static BEGUN: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
-    *BEGUN.get_or_init(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()))
+    *BEGUN.get_or_init(|| clock::system().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()))
 }
 
 /// How many requests are handled, and the most in this second and in the one before.

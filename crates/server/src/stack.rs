@@ -11,6 +11,8 @@ use crate::debug::{Debug, DebugEndpoints};
 use crate::fairness::{Fairness, FlowControlDebug};
 use crate::handler::{Handler, OnHeap, Stacked};
 use crate::health::Checks;
+use crate::inject::Injection;
+use crate::keelson_v1::KeelsonV1;
 use crate::layers::{
     Audit, AuditId, Authentication, CatchPanics, Cors, ErrorsToResponses, Goaway, HeadHasNoBody, Health,
     Impersonation, ResponseHeaders, RetryAfter, TransportSecurity, UnwantedBody, Version,
@@ -45,6 +47,8 @@ pub struct OptionalLayers {
     pub debug: DebugEndpoints,
     /// `--audit-policy-file`.
     pub audit: Option<Audit>,
+    /// `--enable-fault-injection`.
+    pub faults: Option<Injection>,
 }
 
 /// Everything between a connection and `api`, the handler of the API itself. Read it from the bottom up: the
@@ -62,6 +66,8 @@ pub fn stack<H: Handler>(
         flows: optional.flow_control_debug.as_ref().map(|debug| debug.flows.clone()),
         authorizer: authorizer.clone(),
     };
+    let keelson_v1 =
+        optional.faults.as_ref().map(|injection| KeelsonV1::new(injection, authorizer.clone()));
     Stacked::new(api)
         // The largest future: whatever answers before the API needs none of it.
         .push(OnHeap)
@@ -72,6 +78,7 @@ pub fn stack<H: Handler>(
         .push(Health { checks, authorizer: authorizer.clone() })
         .push(optional.flow_control_debug)
         .push(cost_page)
+        .push(keelson_v1)
         .push(Metrics { authorizer: authorizer.clone() })
         // Around all that answers users, once they have their turn.
         .push(CountInFlight)
@@ -81,6 +88,8 @@ pub fn stack<H: Handler>(
         .push(optional.memory)
         // By the same user, and with the refusals of the layers within.
         .push(Cost(optional.costs))
+        // By the user that the request is made as. A request that is delayed has no seats.
+        .push(optional.faults)
         // Before all authorization, which is that of the impersonated user.
         .push(Impersonation(authorizer.clone()))
         // The user decides what of a client's trace is believed.

@@ -10,7 +10,7 @@ mod suites;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use auth::Authenticators;
 use pki::Pair;
@@ -28,7 +28,7 @@ use rustls::{
 };
 use tasks::PolledFiles;
 
-use crate::clock;
+use crate::set_clock;
 use named::ByName;
 
 pub use named::{NamedFiles, NamedPair};
@@ -169,7 +169,7 @@ impl Identity {
         let mut files = PolledFiles::new(files);
         loop {
             tokio::select! {
-                () = clock::sleep_until_set(every) => {}
+                () = set_clock::sleep_until_set(every) => {}
                 contents = files.changed() => files.set_known(contents),
             }
             let source = Arc::clone(&source);
@@ -195,7 +195,7 @@ struct Clock;
 
 impl TimeProvider for Clock {
     fn current_time(&self) -> Option<UnixTime> {
-        Some(auth::unix_time(SystemTime::now()))
+        Some(auth::unix_time(clock::now()))
     }
 }
 

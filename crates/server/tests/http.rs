@@ -247,7 +247,7 @@ async fn changed_certificate_files_are_reloaded() {
 
     let names = pki::Names::of_this_host("10.0.0.1".parse().unwrap());
     let other =
-        pki::Pki::new(folder.path().join("other")).ensure(&names, std::time::SystemTime::now()).unwrap();
+        pki::Pki::new(folder.path().join("other")).ensure(&names, clock::now()).unwrap();
     std::fs::write(&files.certificate, "garbage").unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(server.try_tls(server.client_config(b"")).await.is_ok(), "garbage leaves the old one in place");

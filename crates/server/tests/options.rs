@@ -5,7 +5,7 @@
 mod common;
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use common::{Running, closed, request, start, start_with, start_with_layers, whole};
 use http::{HeaderValue, Method};
@@ -87,7 +87,7 @@ async fn client_gets_the_certificate_of_the_name_it_sends() {
     let server = start(Unserved, Limits::default(), Duration::ZERO);
     let folder = Folder::new().unwrap();
     let names = Names::of_this_host("10.0.0.1".parse().unwrap());
-    let other = Pki::new(folder.path()).ensure(&names, SystemTime::now()).unwrap().serving;
+    let other = Pki::new(folder.path()).ensure(&names, clock::now()).unwrap().serving;
     let serving = |names: &[&str]| Serving {
         pair: server.material.serving.clone(),
         named: vec![NamedPair {
@@ -139,7 +139,7 @@ async fn handshake_names_the_authorities_of_client_certificates_as_they_are() {
     assert_eq!(before.len(), 1);
     let folder = Folder::new().unwrap();
     let names = Names::of_this_host("10.0.0.1".parse().unwrap());
-    let pki = Pki::new(folder.path()).ensure(&names, SystemTime::now() - Duration::from_secs(60)).unwrap();
+    let pki = Pki::new(folder.path()).ensure(&names, clock::now() - Duration::from_secs(60)).unwrap();
     let authorities = [&server.material.authority, &pki.authority];
     let both = authorities.iter().flat_map(|pem| pki::certificates(pem).unwrap()).collect();
     server.authenticators.certificates.as_ref().unwrap().authorities().replace(both).unwrap();

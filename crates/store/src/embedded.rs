@@ -108,7 +108,7 @@ struct Threads {
 impl Embedded {
     /// Opens the store in a directory, or makes one there if the directory is empty or missing. Blocking.
     pub fn open(path: &Path, options: EmbeddedOptions) -> Result<Self, Error> {
-        check_clock(SystemTime::now())?;
+        check_clock(::clock::system())?;
         let directory = Directory::lock(path)?;
         if directory.settle()? == Contents::Nothing {
             directory.create()?;

@@ -8,7 +8,6 @@ use super::Boot;
 use object::{Key, Map, Value};
 use registry::Address;
 use schema::{Limits, Shape, Status, json};
-use std::time::SystemTime;
 
 const MAPS: Address<'static> = Address::core("configmaps", "kube-system");
 const NAME: &str = "extension-apiserver-authentication";
@@ -36,7 +35,7 @@ fn add(map: &mut Map, key: &'static str, own: &str) {
     let Some(data) = map.get_mut("data").and_then(Value::as_map_mut) else { return };
     let known = data.get(key).and_then(Value::as_str).unwrap_or_default();
     let both = match key.ends_with("-ca-file") {
-        true => pki::combine(&[known, own], SystemTime::now()),
+        true => pki::combine(&[known, own], clock::now()),
         false => union(known, own),
     };
     data.insert(Key::known(key), Value::from(both.as_str()));

@@ -90,7 +90,7 @@ impl Boot<'_> {
             "kubernetes.io/hostname":{host}}}}},"spec":{{"holderIdentity":"{holder}","leaseDurationSeconds":{SECONDS},
             "renewTime":"{now}"}}}}"#,
             host = json::string(host),
-            now = MicroTime::now(),
+            now = MicroTime::from(clock::system()),
         );
         self.apply_with(LEASES, &text, |lease, wanted| {
             let labels = wanted.get("metadata").and_then(|metadata| metadata.get("labels")?.as_map());
@@ -141,7 +141,7 @@ fn is_expired(lease: Lease<'_>) -> bool {
     let renewed = lease.spec().renew_time().and_then(|text| text.parse::<MicroTime>().ok());
     let seconds = lease.spec().lease_duration_seconds().map(Duration::from_secs);
     let end = renewed.zip(seconds).and_then(|(renewed, span)| renewed.checked_add(span));
-    end.is_none_or(|end| end < MicroTime::now())
+    end.is_none_or(|end| end < MicroTime::from(clock::system()))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub use websocket::{Message, Received, WebSocket};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Waits until something holds, and panics if that takes longer than `patience`.
 pub fn eventually(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) {
@@ -57,7 +57,7 @@ pub fn release_binary() -> PathBuf {
 /// A name that no other test, and no earlier run on the same server, uses: `prefix` and some digits.
 pub fn unique(prefix: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() % 100_000_000;
+    let time = clock::system().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() % 100_000_000;
     format!("{prefix}-{time:08}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 

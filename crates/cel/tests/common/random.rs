@@ -7,7 +7,7 @@ impl Random {
     /// A source of this seed; the seed is printed, to be given again in `KEELSON_TEST_SEED`.
     pub fn of_run(name: &str) -> Self {
         let given = std::env::var("KEELSON_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+        let now = || clock::system().duration_since(std::time::UNIX_EPOCH).expect("a clock");
         let seed = given.unwrap_or_else(|| now().as_nanos() as u64);
         println!("{name}: KEELSON_TEST_SEED={seed}");
         Self(seed)

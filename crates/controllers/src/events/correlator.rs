@@ -11,11 +11,11 @@
 //! goes first.
 
 use super::{Said, Subject, event_name};
+use clock::Instant;
 use object::time::Time;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The most entries of each table.
 const REMEMBERED: usize = 4096;

@@ -127,7 +127,7 @@ impl<'a> Look<'a> {
             record: worker.records.get(key),
             finish: None,
             again: None,
-            now: SystemTime::now(),
+            now: clock::now(),
             job,
         }
     }

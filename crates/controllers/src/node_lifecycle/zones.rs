@@ -2,11 +2,11 @@
 //! failure of the network between nodes and servers must not empty a cluster.
 
 use cache::Entry;
+use clock::Instant;
 use object::Text;
 use object::label::Labels as _;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The pause between two nodes of a zone.
 const PAUSE: Duration = Duration::from_secs(10);

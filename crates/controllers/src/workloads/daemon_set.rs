@@ -199,7 +199,7 @@ impl DaemonSets {
         let all = self.nodes.list(Query::new(Freshness::Any, Filter::default())).await;
         let nodes = all.map_err(registry::status)?.map(NodeFacts::read).collect::<Result<_, _>>()?;
         let template = template::complete(&template_of(&object), &hash, template::generation(&object));
-        let now = SystemTime::now();
+        let now = clock::now();
         let step = Step { controller: self, owner, object, selector, nodes, template, hash, now };
         let changed = step.change(&old).await;
         let by_node = step.by_node().await?;

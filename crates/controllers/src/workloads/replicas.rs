@@ -114,7 +114,7 @@ impl Reconcile for Replicas {
             true => Ok(()),
             false => self.manage(&owner, &object, &pods).await,
         };
-        let now = SystemTime::now();
+        let now = clock::now();
         self.write_status(&owner, &object, &pods, managed.as_ref().err(), now).await?;
         managed?;
         let min_ready = ReplicaSet::of(&object).spec().min_ready_seconds();
@@ -159,7 +159,7 @@ impl Replicas {
         count: usize,
     ) -> Result<(), Status> {
         let related = self.related(owner, object).await?;
-        let surplus = ranking::to_delete(pods.to_vec(), &related, count, SystemTime::now());
+        let surplus = ranking::to_delete(pods.to_vec(), &related, count, clock::now());
         let deletes = surplus.into_iter().map(|pod| {
             let (pods, owner) = (self.pods.clone(), owner.clone());
             async move {

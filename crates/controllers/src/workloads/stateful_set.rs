@@ -37,7 +37,6 @@ use schema::view::View;
 use schema::views::apps::v1::{StatefulSet, StatefulSetSpec};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "statefulset-controller",
@@ -169,7 +168,7 @@ impl StatefulSets {
         };
         let step = Arc::new(step);
         let min_ready = step.spec().min_ready_seconds();
-        let next = pod::next_available(&pods, min_ready, SystemTime::now());
+        let next = pod::next_available(&pods, min_ready, clock::now());
         let update::Outcome { counts, result } = update::update(&step, pods.clone()).await;
         let written = step.write_status(&counts, collisions).await;
         let truncated = step.truncate(&history, &pods, &revisions).await;

@@ -1,7 +1,7 @@
 //! Client certificates of several authorities, authorities that change, and authenticating proxies.
 
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use pki::{Client as Subject, Names, Pair, Pki};
 use testkit::Folder;
@@ -19,7 +19,7 @@ impl Authority {
     fn new() -> Self {
         let folder = Folder::new().unwrap();
         let pki = Pki::new(folder.path());
-        pki.ensure(&Names::default(), SystemTime::now()).unwrap();
+        pki.ensure(&Names::default(), clock::now()).unwrap();
         Self { folder, pki }
     }
 
@@ -30,7 +30,7 @@ impl Authority {
     fn issue(&self, user: &str, groups: &[&str]) -> Pair {
         let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
         let life = Duration::from_secs(3600);
-        self.pki.issue(&Subject { user, groups: &groups, life }, SystemTime::now()).unwrap()
+        self.pki.issue(&Subject { user, groups: &groups, life }, clock::now()).unwrap()
     }
 }
 

@@ -326,7 +326,7 @@ fn files_of_a_data_directory_are_checked() {
     let pki = pki::Pki::new(data_dir.pki());
     let names = pki::Names::of_this_host([10, 0, 0, 1].into());
     pki.service_account_key().unwrap();
-    pki.ensure(&names, std::time::SystemTime::now()).unwrap();
+    pki.ensure(&names, clock::now()).unwrap();
     let key = data_dir.pki().join("sa.key");
     std::fs::rename(&key, folder.path().join("away")).unwrap();
     assert_eq!(found(Time::now()), ["key-missing sa.key"]);

@@ -25,6 +25,7 @@ use super::{Api, audited, decode, list_body, routes, watch_body};
 use crate::cost::Meter;
 use crate::count::{self, Counted, KindOfWait};
 use crate::fairness::WatchSeats;
+use crate::inject::CallFaults;
 use crate::large::{self, LARGE};
 use crate::layers;
 use crate::memory::Reserved;
@@ -52,6 +53,8 @@ struct VerbRequest<'a> {
     watch_seats: Option<WatchSeats>,
     /// The memory that is reserved for an expensive request.
     reserved: Option<Reserved>,
+    /// The faults that the request meets.
+    faults: Option<CallFaults>,
     /// The deadline of the request.
     deadline: Option<Instant>,
     /// When the request arrived.
@@ -87,6 +90,17 @@ impl VerbRequest<'_> {
                 Err(refused.status)
             }
         }
+    }
+}
+
+/// The options of a list of any state, for the state of a revision.
+fn as_of(options: ListOptions, revision: store::Revision) -> ListOptions {
+    ListOptions {
+        resource_version: revision.0.to_string(),
+        resource_version_match: "Exact".to_owned(),
+        // A list of any state is whole.
+        limit: 0,
+        ..options
     }
 }
 
@@ -224,6 +238,7 @@ impl Api {
             meter: request.context.meter.clone(),
             watch_seats: request.head.extensions.get().cloned(),
             reserved: request.head.extensions.get().cloned(),
+            faults: request.head.extensions.get().cloned(),
             deadline,
             received: request.context.received,
             scope: count::clean_scope(info),
@@ -279,7 +294,11 @@ impl Api {
         observation.step("About to Get from storage");
         let content = {
             let _span = traced::read(&request.target, "cacher.Get", &version);
-            encoder.ready(self.registry.get(&request.target, &version).await?).await?
+            let content = match request.faults.as_ref().and_then(|faults| faults.stale) {
+                None => self.registry.get(&request.target, &version).await?,
+                Some(revision) => self.registry.get_as_of(&request.target, revision).await?,
+            };
+            encoder.ready(content).await?
         };
         request.meter.read(1);
         observation.step("About to write a response");
@@ -293,7 +312,12 @@ impl Api {
 
     async fn list_or_watch(&self, request: VerbRequest<'_>, prefix: Prefix) -> Result<Response, Error> {
         let forced = if prefix == Prefix::Watch { Forced::Yes } else { Forced::No };
-        let options = self.list_options(&request, forced)?;
+        let mut options = self.list_options(&request, forced)?;
+        if let Some(revision) = request.faults.as_ref().and_then(|faults| faults.stale)
+            && !options.watch
+        {
+            options = as_of(options, revision);
+        }
         // The reference does not stream initial events as tables.
         let streaming = options.send_initial_events == Some(true) && options.bookmarks;
         let encoder = self.encoder(
@@ -336,6 +360,7 @@ impl Api {
             seats: request.watch_seats.clone(),
             reserved: request.reserved.clone(),
             asked: (request.received, request.scope),
+            faults: request.faults.as_ref().map(|faults| faults.watch),
         };
         Ok(watch_body::respond(encoder, media_type, watch, end_conditions, request.headers))
     }

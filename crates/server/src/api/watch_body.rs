@@ -11,9 +11,11 @@
 //!    encoded beside it.
 //! 5. A chunk that is not shared [counts](crate::unsent) for the user until it is sent.
 //! 6. An error after the start of the response is sent as the last event.
-//! 7. Over a WebSocket ([`socket`]) each event is a chunk, and a message.
+//! 7. Over a WebSocket ([`socket`]) each event is a chunk, and a message; with faults ([`faulty`]) each event is a
+//!    chunk as well.
 
 mod event;
+mod faulty;
 mod socket;
 
 use std::future::Future;
@@ -37,6 +39,7 @@ use super::compress;
 use super::represent::ObjectEncoder;
 use crate::body::StreamError;
 use crate::fairness::WatchSeats;
+use crate::inject::WatchFaults;
 use crate::large::LARGE;
 use crate::memory::Reserved;
 use crate::poll_when_woken::PollWhenWoken;
@@ -44,6 +47,7 @@ use crate::sending::SendBy;
 use crate::unsent::Payer;
 use crate::{Body, Lifecycle, Response};
 use event::Events;
+use faulty::Faulty;
 use socket::Framing;
 
 /// The approximate size of a chunk.
@@ -85,6 +89,8 @@ pub(crate) struct EndConditions {
     pub(crate) reserved: Option<Reserved>,
     /// When the request arrived, and the scope that it is counted with.
     pub(crate) asked: (Instant, &'static str),
+    /// The faults that the watch meets.
+    pub(crate) faults: Option<WatchFaults>,
 }
 
 /// The response to a watch. Format and media type must come from
@@ -101,13 +107,16 @@ pub(crate) fn respond(
     let send_by = SendBy(Instant::now() + end_conditions.timeout + GRACE);
     let slot = Arc::new(ChunkSlot { next: Mutex::default(), payer: encoder.payer.clone() });
     let framing = websocket::is_request(headers).then(|| Framing::of(encoder.accept.format));
-    let size = if framing.is_some() { ChunkSize::Event } else { ChunkSize::Usual };
-    let events = Events::new(encoder, end_conditions.asked, size);
+    let faults = end_conditions.faults.filter(|faults| *faults != WatchFaults::default());
+    let is_single = framing.is_some() || faults.is_some();
+    let size = if is_single { ChunkSize::Event } else { ChunkSize::Usual };
+    let mut events = Events::new(encoder, end_conditions.asked, size);
+    let faults = faults.map(|faults| Box::new(Faulty::new(faults, &mut events)));
     let run: WatchFuture = match watch {
         Watch::Running(watcher) => Box::pin(run(watcher, events, end_conditions, Arc::clone(&slot))),
         Watch::Ended(status) => Box::pin(end(status, events, Arc::clone(&slot))),
     };
-    let body = WatchBody { run: Some(run), slot };
+    let body = WatchBody { chunks: Chunks { run: Some(run), slot }, faults };
     let mut response = match framing {
         Some(framing) => socket::respond(headers, body, framing, send_by.0),
         None => {
@@ -352,9 +361,31 @@ fn fill<'b>(
 
 /// The body of a watch.
 struct WatchBody {
+    chunks: Chunks,
+    /// The faults that the watch meets.
+    faults: Option<Box<Faulty>>,
+}
+
+/// The chunks of a watch.
+struct Chunks {
     /// `None` after the watch has ended.
     run: Option<WatchFuture>,
     slot: Arc<ChunkSlot>,
+}
+
+impl Chunks {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(run) = &mut self.run else { return Poll::Ready(None) };
+        let has_ended = run.as_mut().poll(cx).is_ready();
+        if has_ended {
+            self.run = None;
+        }
+        match self.slot.take() {
+            Some(bytes) => Poll::Ready(Some(bytes)),
+            None if has_ended => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
 }
 
 impl http_body::Body for WatchBody {
@@ -366,15 +397,9 @@ impl http_body::Body for WatchBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
         let this = self.get_mut();
-        let Some(run) = &mut this.run else { return Poll::Ready(None) };
-        let has_ended = run.as_mut().poll(cx).is_ready();
-        if has_ended {
-            this.run = None;
-        }
-        match this.slot.take() {
-            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            None if has_ended => Poll::Ready(None),
-            None => Poll::Pending,
+        match &mut this.faults {
+            None => this.chunks.poll(cx).map(|bytes| Some(Ok(Frame::data(bytes?)))),
+            Some(faults) => faults.poll(&mut this.chunks, cx).map(|bytes| Some(bytes?.map(Frame::data))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use object::time::Time;
+use object::time::{MicroTime, Time};
 
 use super::{ProcessStatus, accept, flags, text};
 use crate::{Request, Response, date};
@@ -10,7 +10,7 @@ use crate::{Request, Response, date};
 pub(super) fn answer(request: &Request, status: Option<&ProcessStatus>) -> Response {
     match (accept::refusal(request), status) {
         (Some(refused), _) => refused,
-        (None, Some(status)) => text(said(status, Time::now())),
+        (None, Some(status)) => text(said(status, MicroTime::from(clock::system()).into())),
         (None, None) => super::not_found(),
     }
 }

@@ -121,7 +121,7 @@ mod tests {
             let mut all = Names::default();
             all.dns.extend(dns.iter().map(|name| (*name).to_owned()));
             let host = [192, 0, 2, 1].into();
-            ensure_self_signed(folder.path(), file, host, &all, SystemTime::now()).unwrap();
+            ensure_self_signed(folder.path(), file, host, &all, clock::now()).unwrap();
             let path = |end: &str| folder.path().join(format!("{file}.{end}"));
             let files = Files { certificate: path("crt"), key: path("key") };
             NamedFiles { files, names: names.iter().map(|name| (*name).to_owned()).collect() }.read().unwrap()

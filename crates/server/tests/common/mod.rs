@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use auth::{Authenticators, Authorizer, ClientAuthority};
 use bytes::Bytes;
@@ -63,7 +63,7 @@ pub(crate) fn start_with_layers<H: Handler>(
 ) -> Running {
     let folder = Folder::new().unwrap();
     let names = Names::of_this_host("10.0.0.1".parse().unwrap());
-    let material = Pki::new(folder.path()).ensure(&names, SystemTime::now()).unwrap();
+    let material = Pki::new(folder.path()).ensure(&names, clock::now()).unwrap();
     let identity = Identity::new(material.serving.clone()).unwrap();
     let authorities = vec![CertificateDer::from_pem_slice(material.authority.as_bytes()).unwrap()];
     let named = Authenticators {

@@ -10,7 +10,7 @@ use super::{engine::View, layout};
 use crate::Revision;
 use std::{
     collections::VecDeque,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 /// The time, and ticks: at most one for each interval, each with the first revision committed at its time or
@@ -99,7 +99,7 @@ impl Clock {
 
 /// Milliseconds since 1970, by the clock of the system.
 fn system_time() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = clock::system().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -158,7 +158,7 @@ fn config(tls: &Tls) -> io::Result<ClientConfig> {
         _ => return Err(io::Error::other("a client certificate needs its key, and a key its certificate")),
     };
     let tls = outbound::Tls { trust, server_name: None, identity };
-    let mut config = tls.config().map_err(io::Error::other)?;
+    let mut config = tls.config_by_system_time().map_err(io::Error::other)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
 }

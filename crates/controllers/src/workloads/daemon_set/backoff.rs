@@ -1,10 +1,10 @@
 //! Pauses between the replacements of pods that fail again and again on a node.
 
+use clock::Instant;
 use object::Text;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(15 * 60);

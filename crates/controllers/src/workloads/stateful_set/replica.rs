@@ -158,7 +158,7 @@ pub(super) struct Counts {
 
 impl Counts {
     pub(super) fn of<'a>(step: &Step, replicas: impl IntoIterator<Item = &'a Replica>) -> Self {
-        let (min_ready, now) = (step.spec().min_ready_seconds(), SystemTime::now());
+        let (min_ready, now) = (step.spec().min_ready_seconds(), clock::now());
         let mut counts = Self::default();
         for replica in replicas.into_iter().filter(|replica| replica.pod().is_some()) {
             let stays = !replica.is_terminating();

@@ -17,7 +17,6 @@ use schema::Status;
 use schema::status::Reason;
 use schema::view::View as _;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// The most pods that one step creates.
 const MOST_MISSING: usize = 500;
@@ -189,7 +188,7 @@ impl Step {
         let min_ready = self.spec().min_ready_seconds();
         let is_settled = !replica.is_terminating()
             && replica.is_ready()
-            && replica.is_available(min_ready, SystemTime::now());
+            && replica.is_available(min_ready, clock::now());
         if !is_settled && self.is_ordered() {
             return Ok(Next::Stop);
         }
@@ -208,7 +207,7 @@ impl Step {
             return Ok(self.wait_if_ordered());
         }
         let min_ready = self.spec().min_ready_seconds();
-        let is_settled = replica.is_ready() && replica.is_available(min_ready, SystemTime::now());
+        let is_settled = replica.is_ready() && replica.is_available(min_ready, clock::now());
         let is_first_unhealthy = pods.unhealthy.as_ref() == Some(&replica.name);
         if !is_settled && self.is_ordered() && !is_first_unhealthy {
             return Ok(Next::Stop);

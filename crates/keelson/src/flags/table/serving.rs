@@ -218,6 +218,15 @@ pub(super) const FLAGS: &[Flag] = &[
         }),
     },
     Flag {
+        name: "enable-fault-injection",
+        group: Group::Serving,
+        kind: ValueType::Switch,
+        default: "false",
+        help: "For tests alone: clients with the permission for /keelson/v1/faults and /keelson/v1/clock have requests fail on demand, \
+               and move the clock of the server.",
+        effect: Effect::Set(|options, value| switch(&mut options.injects_faults, value)),
+    },
+    Flag {
         name: "min-request-timeout",
         group: Group::Serving,
         kind: ValueType::Integer,

@@ -43,6 +43,8 @@ pub(super) struct Events {
     /// When the request arrived, and the scope that it is counted with.
     asked: (Instant, &'static str),
     chunk_size: ChunkSize,
+    /// Whether there are no bookmarks but that after the initial events.
+    omits_bookmarks: bool,
     sent: Arc<Counter>,
     sizes: Arc<Histogram>,
 }
@@ -57,6 +59,7 @@ impl Events {
         Self {
             asked,
             chunk_size,
+            omits_bookmarks: false,
             sent: WATCH_EVENTS.with(labels),
             sizes: WATCH_EVENT_SIZES.with(labels),
             api_version: encoder.served.api_version.to_string(),
@@ -64,6 +67,11 @@ impl Events {
             headings: Headings::Include,
             last_sent: Revision::ZERO,
         }
+    }
+
+    /// Leaves out all bookmarks but that after the initial events.
+    pub(super) fn omit_bookmarks(&mut self) {
+        self.omits_bookmarks = true;
     }
 
     /// The kind of the objects.
@@ -212,6 +220,9 @@ impl Events {
     /// Encodes a bookmark: an object of the kind with only a resource version. A periodic bookmark is skipped
     /// unless it is newer than the last sent event.
     pub(super) fn bookmark(&mut self, revision: Revision, mark: Mark, out: &mut Vec<u8>) -> Result<(), End> {
+        if mark != Mark::InitialEventsEnd && self.omits_bookmarks {
+            return Ok(());
+        }
         if mark == Mark::Periodic && revision <= self.last_sent {
             return Ok(());
         }

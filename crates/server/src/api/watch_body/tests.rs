@@ -32,6 +32,7 @@ impl Setup {
             seats: None,
             reserved: None,
             asked: asked(),
+            faults: None,
         };
         respond(encoder, media_type, Watch::Running(watcher), end_conditions, &HeaderMap::new())
     }
@@ -213,6 +214,7 @@ async fn error_is_the_last_event() {
         seats: None,
         reserved: None,
         asked: asked(),
+        faults: None,
     };
     let encoder = setup.fixture.encoder("", "configmaps", "application/json");
     let bytes = body(respond(
@@ -274,6 +276,7 @@ async fn large_batches_are_encoded_beside_the_event_loop_unless_they_are_cached(
             seats: None,
             reserved: None,
             asked: asked(),
+            faults: None,
         };
         let mut response =
             respond(encoder, media_type, Watch::Running(watcher), end_conditions, &HeaderMap::new());

@@ -1,4 +1,4 @@
-//! Sleeps that end early when the system clock is set.
+//! Sleeps that end early when the clock is set: that of the system, or that of the server by a client.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,16 +9,26 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// A difference of this size means that the clock was set. Smaller ones are normal corrections, as by NTP.
 const JUMP: Duration = Duration::from_secs(60);
 
-/// Sleeps for `most`, or until the clock is set. A suspended machine counts as one whose clock was set.
+/// Sleeps for `most` by the clock of the server, or until a clock is set. A suspended machine counts as one
+/// whose clock was set.
 pub(crate) async fn sleep_until_set(most: Duration) {
-    let (begin, clock) = (Instant::now(), SystemTime::now());
+    tokio::select! {
+        () = system_is_set(most) => {}
+        () = clock::moved() => {}
+        () = clock::sleep(most) => {}
+    }
+}
+
+/// Waits for `most`, or until the clock of the system is set.
+async fn system_is_set(most: Duration) {
+    let (begin, clock) = (Instant::now(), clock::system());
     loop {
         let passed = begin.elapsed();
         if passed >= most {
             return;
         }
         sleep(CHECK_INTERVAL.min(most.saturating_sub(passed))).await;
-        if is_set(clock, begin.elapsed(), SystemTime::now()) {
+        if is_set(clock, begin.elapsed(), clock::system()) {
             log::warn!("the clock of the system was set, or the machine has slept");
             return;
         }
