@@ -241,7 +241,8 @@ async fn follows_without_listing(world: &World) -> BTreeSet<String> {
     let mut version = String::new();
     let mut is_changed = false;
     loop {
-        let mut events = world.maps().watch(&parameters, &version).await.unwrap().boxed();
+        let maps = world.maps();
+        let mut events = maps.watch(&parameters, &version).await.unwrap().boxed();
         loop {
             match timeout(Duration::from_secs(3), events.next()).await {
                 // Nothing happens any more.
@@ -279,8 +280,8 @@ async fn ends_of_watches_find_a_controller_that_does_not_list_again() {
 async fn late_events_find_a_controller_that_relies_on_its_cache() {
     let rule = json!({"fault": {"delayEvents": {"duration": "2s"}}});
     let (right, wrong) = found(rule, async |world: &World| {
-        let events = world.maps().watch(&WatchParams::default().labels("app=test"), "").await.unwrap();
-        let mut events = events.boxed();
+        let (maps, parameters) = (world.maps(), WatchParams::default().labels("app=test"));
+        let mut events = maps.watch(&parameters, "").await.unwrap().boxed();
         let mut known = 0;
         for _ in 0..3 {
             // The bug: that the cache has no object does not mean that there is none.
@@ -304,8 +305,8 @@ async fn omitted_bookmarks_find_a_controller_that_waits_for_one() {
     let (right, wrong) = found(rule, async |world: &World| {
         world.maps().create(&PostParams::default(), &map("a")).await.unwrap();
         let version = world.maps().list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-        let parameters = WatchParams::default().timeout(4);
-        let mut events = world.maps().watch(&parameters, &version).await.unwrap().boxed();
+        let (maps, parameters) = (world.maps(), WatchParams::default().timeout(4));
+        let mut events = maps.watch(&parameters, &version).await.unwrap().boxed();
         // Another type moves the revision.
         let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::namespaced(world.client.clone(), "default");
         let secret = serde_json::from_value(json!({"metadata": {"name": "s"}})).unwrap();

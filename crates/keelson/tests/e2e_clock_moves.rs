@@ -22,7 +22,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(flags: &[&str]) -> Server {
-    let flags = [&["--storage=memory", "--enable-fault-injection"], flags].concat();
+    let flags = [&["--storage=memory", "--enable-fault-injection"][..], flags].concat();
     Server::start(&testkit::server_binary(env!("CARGO_BIN_EXE_keelson")), &flags).unwrap()
 }
 

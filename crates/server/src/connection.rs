@@ -131,14 +131,12 @@ async fn serve_http<H: Handler>(
                     Ok(()) => shared.handler.handle(request).await,
                 };
                 let mut response = outcome.unwrap_or_else(|error| error.into_response(error_format));
-                match response.extensions().get() {
-                    None => {}
-                    Some(Cut::Stream) => return Err(CutShort),
-                    Some(Cut::Connection) => {
-                        // Ends the task of the connection, and this future with it.
+                if let Some(what) = response.extensions().get() {
+                    if *what == Cut::Connection {
+                        // Ends the task of the connection.
                         link.close();
-                        std::future::pending::<()>().await;
                     }
+                    return Err(CutShort);
                 }
                 response.headers_mut().entry(DATE).or_insert_with(date::now);
                 if http2 && takes_leave(response.headers_mut()) {

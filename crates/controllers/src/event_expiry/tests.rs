@@ -36,9 +36,9 @@ fn names(cache: &Cache) -> String {
 
 /// The names that are there a minute before a time, and a minute or two slices after it.
 async fn around(cache: &Cache, time: Instant) -> [String; 2] {
-    tokio::time::sleep_until(time - LONGEST).await;
+    sleep_until(time - LONGEST).await;
     let before = names(cache);
-    tokio::time::sleep_until(time + LONGEST * 2).await;
+    sleep_until(time + LONGEST * 2).await;
     [before, names(cache)]
 }
 
@@ -49,7 +49,7 @@ async fn events_go_an_hour_after_their_last_write_and_watchers_see_it() {
     let begin = Instant::now();
     write(&cache, "a", 0, None).await;
     let last = write(&cache, "b", 0, None).await;
-    tokio::time::sleep_until(begin + HOUR / 2).await;
+    sleep_until(begin + HOUR / 2).await;
     let rewritten = write(&cache, "b", 0, None).await;
     write(&cache, "c", 0, None).await;
     let events = cache.resource("events").unwrap();
@@ -83,7 +83,7 @@ async fn events_of_an_earlier_process_go_by_the_times_in_them() {
     let cache = open(store).await;
     let begin = Instant::now();
     let _running = tokio::spawn(run(cache.clone(), HOUR));
-    tokio::time::sleep_until(begin + LONGEST * 2).await;
+    sleep_until(begin + LONGEST * 2).await;
     assert_eq!(names(&cache), "bcd");
     assert_eq!(around(&cache, begin + HOUR / 2).await, ["bcd", "d"]);
     assert_eq!(around(&cache, begin + HOUR).await, ["d", ""]);
@@ -102,7 +102,7 @@ async fn events_of_another_time_are_as_old_as_the_newest_of_them_says() {
     let cache = open(store).await;
     let begin = Instant::now();
     let _running = tokio::spawn(run(cache.clone(), HOUR));
-    tokio::time::sleep_until(begin + LONGEST * 2).await;
+    sleep_until(begin + LONGEST * 2).await;
     assert_eq!(names(&cache), "bc");
     assert_eq!(around(&cache, begin + HOUR / 2).await, ["bc", "c"]);
     assert_eq!(around(&cache, begin + HOUR).await, ["c", ""]);
@@ -144,4 +144,26 @@ async fn thousands_of_events_take_a_few_slices() {
     // Those of 4,000 to 3,540 seconds are gone: older than an hour, or a slice younger. The clock may go on
     // while they are made.
     assert!((1_530..1_541).contains(&events.len()), "{}", events.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_go_by_their_own_times_where_the_clock_was_moved_between_them() {
+    let step = |time| {
+        clock::change(clock::Change { place: Some(clock::Place::Forward(time)), rate: None }).unwrap();
+    };
+    let cache = open(Arc::default()).await;
+    let _running = tokio::spawn(run(cache.clone(), HOUR));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    write(&cache, "a", 0, None).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    step(HOUR / 2);
+    write(&cache, "b", 0, None).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(names(&cache), "ab");
+    step(HOUR / 2 + LONGEST);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(names(&cache), "b");
+    step(HOUR);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(names(&cache), "");
 }

@@ -138,13 +138,13 @@ fn pauses_grow_and_have_an_end() {
 #[tokio::test(start_paused = true)]
 async fn no_step_begins_after_the_term_until_it_is_renewed() {
     let term = Term::default();
-    term.renew(Instant::now());
+    term.renew(tokio::time::Instant::now());
     let running = start_within(term.clone(), 1).await;
     running.queue.add(1);
     running.queue.add_after(2, Duration::from_secs(60));
     sleep(Duration::from_secs(120)).await;
     assert_eq!(running.worker.done(), [1]);
-    term.renew(Instant::now());
+    term.renew(tokio::time::Instant::now());
     sleep(Duration::from_secs(5)).await;
     assert_eq!(running.worker.done(), [1, 2], "a term that is renewed goes on");
 }

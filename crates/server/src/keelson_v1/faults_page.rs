@@ -4,7 +4,7 @@ use faults::{Faults, MOST_RULES};
 use http::{Method, StatusCode};
 
 use super::{document, is_read, json, not_allowed, unprocessable};
-use crate::{Error, Request, Response, Status};
+use crate::{Error, Reason, Request, Response, Status};
 
 pub(super) async fn answer(faults: &Faults, request: &mut Request) -> Result<Response, Error> {
     match request.method() {
@@ -20,7 +20,7 @@ pub(super) async fn answer(faults: &Faults, request: &mut Request) -> Result<Res
             let name = rule.name.clone();
             if !faults.add(rule) {
                 let why = format!("there is a rule {name:?} already, or there are {MOST_RULES} rules");
-                return Err(Status { code: 409, ..Status::bad_request(why) }.into());
+                return Err(Status { code: 409, reason: Reason::Conflict, ..Status::bad_request(why) }.into());
             }
             log::warn!(seed = faults.seed().unwrap_or_default(), rule = name.as_str(); "another fault is injected from now on");
         }

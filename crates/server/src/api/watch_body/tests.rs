@@ -2,6 +2,7 @@ use super::*;
 use crate::api::testing::{Fixture, NEGOTIATOR, PARTIAL, PARTIAL_LIST, TABLE, body, text};
 use cache::watch::{Start, WatchOptions};
 use cache::{Change, Freshness};
+use faults::{WatchEnd, WatchEndsAfter};
 use http::HeaderMap;
 use http_body_util::BodyExt;
 
@@ -16,6 +17,21 @@ impl Setup {
     }
 
     async fn watch(&self, accept: &str, start: Start, timeout: Duration) -> Response {
+        self.watch_with(accept, start, timeout, None).await
+    }
+
+    /// A watch of the state of now that meets faults.
+    async fn faulty(&self, faults: WatchFaults) -> Response {
+        self.watch_with("application/json", STATE, LONG, Some(faults)).await
+    }
+
+    async fn watch_with(
+        &self,
+        accept: &str,
+        start: Start,
+        timeout: Duration,
+        faults: Option<WatchFaults>,
+    ) -> Response {
         let mut encoder = self.fixture.encoder("", "configmaps", accept);
         let (accept, media_type) = encoder.accept.stream(NEGOTIATOR).unwrap();
         encoder.accept = accept;
@@ -32,7 +48,7 @@ impl Setup {
             seats: None,
             reserved: None,
             asked: asked(),
-            faults: None,
+            faults,
         };
         respond(encoder, media_type, Watch::Running(watcher), end_conditions, &HeaderMap::new())
     }
@@ -295,4 +311,99 @@ async fn large_batches_are_encoded_beside_the_event_loop_unless_they_are_cached(
 /// When a request arrived, and its scope.
 fn asked() -> (Instant, &'static str) {
     (Instant::now(), "cluster")
+}
+
+/// The next event of a watch; none at its end.
+async fn event(response: &mut Response) -> Option<Result<String, String>> {
+    let frame = response.body_mut().frame().await?;
+    Some(match frame {
+        Ok(frame) => Ok(text(&frame.into_data().unwrap()).to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_ends_after_some_events_or_a_time_as_its_fault_says() {
+    let setup = Setup::new().await;
+    for name in ["a", "b", "c"] {
+        setup.fixture.config_map(name, "1").await;
+    }
+    let end = |after, with| WatchFaults { end: Some((after, with)), ..WatchFaults::default() };
+    for (with, last) in [
+        (WatchEnd::Silence, None),
+        (WatchEnd::Expired, Some(Ok("ERROR"))),
+        (WatchEnd::Cut, Some(Err("the watch was cut on demand"))),
+    ] {
+        let mut response = setup.faulty(end(WatchEndsAfter::Events(2), with)).await;
+        for name in ["a", "b"] {
+            let event = event(&mut response).await.unwrap().unwrap();
+            assert!(event.contains(&format!(r#""name":"{name}""#)) && event.ends_with("}\n"), "{event}");
+        }
+        let found = event(&mut response).await;
+        match (&found, last) {
+            (None, None) => {}
+            (Some(Ok(event)), Some(Ok(kind))) => {
+                assert!(event.starts_with(&format!(r#"{{"type":"{kind}","object":{{"kind":"Status""#)), "{event}");
+                assert!(event.contains(r#""reason":"Expired","code":410"#), "{event}");
+                assert_eq!(super::tests::event(&mut response).await, None);
+            }
+            (Some(Err(why)), Some(Err(expected))) => assert_eq!(why, expected),
+            other => panic!("{with:?}: {other:?}"),
+        }
+    }
+    let begin = Instant::now();
+    let time = Duration::from_secs(5);
+    let mut response = setup.faulty(end(WatchEndsAfter::Time(time), WatchEnd::Silence)).await;
+    let mut count = 0;
+    while event(&mut response).await.is_some() {
+        count += 1;
+    }
+    assert_eq!((count, begin.elapsed()), (3, time));
+}
+
+#[tokio::test(start_paused = true)]
+async fn delayed_events_come_in_their_order() {
+    let setup = Setup::new().await;
+    let delay = Duration::from_secs(2);
+    let mut response = setup.faulty(WatchFaults { delay: Some(delay), ..WatchFaults::default() }).await;
+    setup.fixture.config_map("a", "1").await;
+    setup.fixture.config_map("b", "1").await;
+    let begin = Instant::now();
+    for (name, after) in [("a", delay), ("b", 2 * delay)] {
+        let event = event(&mut response).await.unwrap().unwrap();
+        assert!(event.contains(&format!(r#""name":"{name}""#)), "{event}");
+        assert_eq!(begin.elapsed(), after);
+    }
+}
+
+#[tokio::test]
+async fn omitted_bookmarks_are_all_but_that_after_the_initial_events() {
+    let setup = Setup::new().await;
+    setup.fixture.config_map("a", "1").await;
+    let start = Start::StreamingList(Freshness::MostRecent);
+    for (omits_bookmarks, bookmarks) in [(false, 2), (true, 1)] {
+        let faults = WatchFaults { omits_bookmarks, ..WatchFaults::default() };
+        let mut encoder = setup.fixture.encoder("", "configmaps", "application/json");
+        let (accept, media_type) = encoder.accept.stream(NEGOTIATOR).unwrap();
+        encoder.accept = accept;
+        let resource = setup.fixture.cache.resource("configmaps").unwrap();
+        let watcher = resource.watch(WatchOptions::new(start).with_bookmarks()).await.unwrap();
+        // The last bookmark comes two seconds before the end.
+        let end_conditions = EndConditions {
+            timeout: Duration::from_millis(2_200),
+            bookmarks: true,
+            lifecycle: setup.lifecycle.clone(),
+            seats: None,
+            reserved: None,
+            asked: asked(),
+            faults: Some(faults),
+        };
+        let response =
+            respond(encoder, media_type, Watch::Running(watcher), end_conditions, &HeaderMap::new());
+        let whole = tokio::spawn(body(response));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        setup.fixture.put("secrets", "s", r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s","namespace":"n"}}"#.into()).await;
+        let whole = whole.await.unwrap();
+        assert_eq!(text(&whole).matches(r#""type":"BOOKMARK""#).count(), bookmarks, "{}", text(&whole));
+    }
 }
