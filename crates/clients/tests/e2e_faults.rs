@@ -47,7 +47,8 @@ impl World {
             let mut rule = rule.clone();
             rule["name"] = "planted".into();
             rule["match"]["resources"] = json!(["configmaps"]);
-            let (status, answer) = server.call("PUT", FAULTS, &json!({"seed": SEED, "rules": [rule]})).unwrap();
+            let (status, answer) =
+                server.call("PUT", FAULTS, &json!({"seed": SEED, "rules": [rule]})).unwrap();
             assert_eq!(status, 200, "{answer}");
         }
         let client = client(&server).await;
@@ -87,10 +88,7 @@ fn generated(prefix: &str) -> ConfigMap {
 }
 
 /// Runs a controller without a fault, and twice with it. Gives what it did without, and with.
-async fn found<T: PartialEq + std::fmt::Debug>(
-    rule: Value,
-    controller: impl AsyncFn(&World) -> T,
-) -> (T, T) {
+async fn found<T: PartialEq + std::fmt::Debug>(rule: Value, controller: impl AsyncFn(&World) -> T) -> (T, T) {
     let right = controller(&World::start(None).await).await;
     let mut runs = Vec::new();
     for _ in 0..2 {
@@ -142,14 +140,16 @@ async fn throttling_finds_a_controller_that_takes_every_4xx_for_final() {
 
 #[tokio::test]
 async fn conflicts_after_a_commit_find_a_controller_that_counts_twice() {
-    let rule = json!({"match": {"verbs": ["update"]}, "share": 0.4, "fault": {"conflict": {"afterCommit": true}}});
+    let rule =
+        json!({"match": {"verbs": ["update"]}, "share": 0.4, "fault": {"conflict": {"afterCommit": true}}});
     let (right, wrong) = found(rule, async |world: &World| {
         world.maps().create(&PostParams::default(), &map("counter")).await.unwrap();
         for _ in 0..10 {
             // The bug: a conflict may be that of the own write.
             loop {
                 let mut counter = world.maps().get("counter").await.unwrap();
-                let count = counter.data.as_ref().and_then(|data| data.get("count")?.parse().ok()).unwrap_or(0_u32);
+                let count =
+                    counter.data.as_ref().and_then(|data| data.get("count")?.parse().ok()).unwrap_or(0_u32);
                 counter.data = Some(BTreeMap::from([("count".to_owned(), (count + 1).to_string())]));
                 match world.maps().replace("counter", &PostParams::default(), &counter).await {
                     Err(kube::Error::Api(status)) if status.code == 409 => {}
@@ -247,7 +247,9 @@ async fn follows_without_listing(world: &World) -> BTreeSet<String> {
             match timeout(Duration::from_secs(3), events.next()).await {
                 // Nothing happens any more.
                 Err(_) => return known,
-                Ok(Some(Ok(WatchEvent::Added(map) | WatchEvent::Modified(map)))) => drop(known.insert(map.name_any())),
+                Ok(Some(Ok(WatchEvent::Added(map) | WatchEvent::Modified(map)))) => {
+                    drop(known.insert(map.name_any()))
+                }
                 Ok(Some(Ok(WatchEvent::Deleted(map)))) => drop(known.remove(&map.name_any())),
                 Ok(Some(Ok(WatchEvent::Bookmark(_)))) => {}
                 Ok(Some(Ok(WatchEvent::Error(_)) | Err(_)) | None) => break,
@@ -288,7 +290,9 @@ async fn late_events_find_a_controller_that_relies_on_its_cache() {
             if known == 0 {
                 world.maps().create(&PostParams::default(), &generated("one-")).await.unwrap();
             }
-            while let Ok(Some(Ok(WatchEvent::Added(_)))) = timeout(Duration::from_millis(500), events.next()).await {
+            while let Ok(Some(Ok(WatchEvent::Added(_)))) =
+                timeout(Duration::from_millis(500), events.next()).await
+            {
                 known += 1;
             }
         }
@@ -304,11 +308,13 @@ async fn omitted_bookmarks_find_a_controller_that_waits_for_one() {
     let rule = json!({"fault": {"omitBookmarks": {}}});
     let (right, wrong) = found(rule, async |world: &World| {
         world.maps().create(&PostParams::default(), &map("a")).await.unwrap();
-        let version = world.maps().list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+        let version =
+            world.maps().list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
         let (maps, parameters) = (world.maps(), WatchParams::default().timeout(4));
         let mut events = maps.watch(&parameters, &version).await.unwrap().boxed();
         // Another type moves the revision.
-        let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::namespaced(world.client.clone(), "default");
+        let secrets: Api<k8s_openapi::api::core::v1::Secret> =
+            Api::namespaced(world.client.clone(), "default");
         let secret = serde_json::from_value(json!({"metadata": {"name": "s"}})).unwrap();
         secrets.create(&PostParams::default(), &secret).await.unwrap();
         // The bug: a server need not send any.
@@ -353,7 +359,10 @@ async fn crashes_find_a_controller_that_makes_an_object_twice_and_nothing_acknow
         for _ in 0..5 {
             // The bug: the answer that did not come may have been a success.
             loop {
-                match timeout(PATIENCE, world.maps().create(&PostParams::default(), &generated("task-"))).await.unwrap() {
+                match timeout(PATIENCE, world.maps().create(&PostParams::default(), &generated("task-")))
+                    .await
+                    .unwrap()
+                {
                     Ok(map) => break drop(acknowledged.insert(map.name_any())),
                     Err(_) => {
                         let folder = world.server.kill().unwrap();
@@ -376,14 +385,20 @@ fn header(server: &Server) -> Option<String> {
     let target = server.target().unwrap();
     let mut connection = target.connect(PATIENCE).unwrap();
     let path = "/api/v1/namespaces/default/configmaps/x";
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n", target.authority(), server.token());
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        target.authority(),
+        server.token()
+    );
     connection.send(head.as_bytes()).unwrap();
     connection.head("GET").unwrap().header("x-keelson-fault").map(str::to_owned)
 }
 
 #[tokio::test]
 async fn rules_say_what_they_did_and_answers_name_them() {
-    let world = World::start(Some(&json!({"times": 3, "fault": {"error": {"code": 500, "message": "planted"}}}))).await;
+    let world =
+        World::start(Some(&json!({"times": 3, "fault": {"error": {"code": 500, "message": "planted"}}})))
+            .await;
     assert_eq!(header(&world.server), Some("planted".to_owned()));
     for expected in [Some("planted"), Some("planted"), None] {
         let outcome = world.maps().get_opt("x").await;

@@ -51,7 +51,11 @@ async fn rate_shortens_waits_that_have_begun() {
     tokio::task::yield_now().await;
     change(Change { place: None, rate: Some(3600.0) }).unwrap();
     waiting.await.unwrap();
-    assert!(real.elapsed().abs_diff(Duration::from_secs(1)) < Duration::from_millis(10), "{:?}", real.elapsed());
+    assert!(
+        real.elapsed().abs_diff(Duration::from_secs(1)) < Duration::from_millis(10),
+        "{:?}",
+        real.elapsed()
+    );
     let reading = change(Change { place: None, rate: Some(1.0) }).unwrap();
     assert!(reading.offset > 3_500_000_000_000, "what was gained is kept: {}", reading.offset);
 }
@@ -100,7 +104,9 @@ async fn clock_stays_within_its_bounds() {
     for rate in [0.0, 0.5, -1.0, f64::NAN, f64::INFINITY, FASTEST * 2.0] {
         assert_eq!(change(Change { place: None, rate: Some(rate) }), Err(Refused::Rate), "{rate}");
     }
-    for place in [Place::Back(1_000_000 * HOUR), Place::Forward(100_000_000 * HOUR), Place::Forward(Duration::MAX)] {
+    for place in
+        [Place::Back(1_000_000 * HOUR), Place::Forward(100_000_000 * HOUR), Place::Forward(Duration::MAX)]
+    {
         assert_eq!(change(Change { place: Some(place), rate: None }), Err(Refused::Range), "{place:?}");
     }
     let early = std::time::SystemTime::UNIX_EPOCH - HOUR;

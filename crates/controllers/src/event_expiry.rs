@@ -157,9 +157,8 @@ impl Expiry {
         let found = self.events.list(all()).await?.filter(|entry| entry.mod_revision() <= slice.last);
         let now = Time::now();
         let lives = i64::try_from(self.time_to_live.as_secs()).unwrap_or(i64::MAX);
-        let is_young = |entry: &Arc<Entry>| {
-            slice.is_mixed && time_of(entry).unix().saturating_add(lives) > now.unix()
-        };
+        let is_young =
+            |entry: &Arc<Entry>| slice.is_mixed && time_of(entry).unix().saturating_add(lives) > now.unix();
         let (young, expired): (Vec<_>, Vec<_>) = found.partition(is_young);
         let mut removals = JoinSet::new();
         let mut outcome = Ok(());

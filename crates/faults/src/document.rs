@@ -16,7 +16,8 @@ pub struct Fields<'a> {
 
 /// Reads a document, which is an object; otherwise why it is none.
 pub fn parse(body: &[u8]) -> Result<Map, String> {
-    let decoded = json::decode_shape(&Shape::Any, body, &Limits::REQUEST).map_err(|error| error.to_string())?;
+    let decoded =
+        json::decode_shape(&Shape::Any, body, &Limits::REQUEST).map_err(|error| error.to_string())?;
     if let Some(strict) = decoded.strict.first() {
         return Err(format!("{strict}"));
     }

@@ -69,19 +69,43 @@ fn what_is_wrong_is_named_with_its_path() {
         (r#"{"rules":[{"name":"a b","fault":{"loseAnswer":{}}}]}"#, "rules[0].name: Invalid value: \"a b\""),
         (r#"{"rules":[{"name":"a"}]}"#, "rules[0].fault: Required value"),
         (r#"{"rules":[{"name":"a","fault":{}}]}"#, "rules[0].fault: Invalid value: 0: must have exactly one"),
-        (r#"{"rules":[{"name":"a","fault":{"fire":{}}}]}"#, "rules[0].fault.fire: Unsupported value: \"fire\""),
+        (
+            r#"{"rules":[{"name":"a","fault":{"fire":{}}}]}"#,
+            "rules[0].fault.fire: Unsupported value: \"fire\"",
+        ),
         (r#"{"rules":[{"name":"a","fault":{"error":{}}}]}"#, "rules[0].fault.error.code: Required value"),
         (r#"{"rules":[{"name":"a","fault":{"error":{"code":200}}}]}"#, "rules[0].fault.error.code"),
         (r#"{"rules":[{"name":"a","fault":{"delay":{}}}]}"#, "rules[0].fault.delay.duration: Required value"),
         (r#"{"rules":[{"name":"a","fault":{"delay":{"duration":"2h"}}}]}"#, "must be at most an hour"),
-        (r#"{"rules":[{"name":"a","fault":{"endWatch":{"after":0,"with":"cut"}}}]}"#, "endWatch.after: Invalid value: 0"),
-        (r#"{"rules":[{"name":"a","fault":{"endWatch":{"with":"fire"}}}]}"#, "endWatch.with: Unsupported value"),
+        (
+            r#"{"rules":[{"name":"a","fault":{"endWatch":{"after":0,"with":"cut"}}}]}"#,
+            "endWatch.after: Invalid value: 0",
+        ),
+        (
+            r#"{"rules":[{"name":"a","fault":{"endWatch":{"with":"fire"}}}]}"#,
+            "endWatch.with: Unsupported value",
+        ),
         (r#"{"rules":[{"name":"a","fault":{"crash":{}}}]}"#, "rules[0].fault.crash.at: Required value"),
-        (r#"{"rules":[{"name":"a","share":2,"fault":{"loseAnswer":{}}}]}"#, "rules[0].share: Invalid value: 2"),
-        (r#"{"rules":[{"name":"a","times":-1,"fault":{"loseAnswer":{}}}]}"#, "rules[0].times: Invalid value: -1"),
-        (r#"{"rules":[{"name":"a","match":{"verbs":["write"]},"fault":{"loseAnswer":{}}}]}"#, "rules[0].match.verbs[0]: Unsupported value: \"write\""),
-        (r#"{"rules":[{"name":"a","match":{"kinds":[]},"fault":{"loseAnswer":{}}}]}"#, "rules[0].match.kinds: Forbidden: unknown field"),
-        (r#"{"rules":[{"name":"a","fault":{"loseAnswer":{}}},{"name":"a","fault":{"loseAnswer":{}}}]}"#, "rules[1].name: Duplicate value: \"a\""),
+        (
+            r#"{"rules":[{"name":"a","share":2,"fault":{"loseAnswer":{}}}]}"#,
+            "rules[0].share: Invalid value: 2",
+        ),
+        (
+            r#"{"rules":[{"name":"a","times":-1,"fault":{"loseAnswer":{}}}]}"#,
+            "rules[0].times: Invalid value: -1",
+        ),
+        (
+            r#"{"rules":[{"name":"a","match":{"verbs":["write"]},"fault":{"loseAnswer":{}}}]}"#,
+            "rules[0].match.verbs[0]: Unsupported value: \"write\"",
+        ),
+        (
+            r#"{"rules":[{"name":"a","match":{"kinds":[]},"fault":{"loseAnswer":{}}}]}"#,
+            "rules[0].match.kinds: Forbidden: unknown field",
+        ),
+        (
+            r#"{"rules":[{"name":"a","fault":{"loseAnswer":{}}},{"name":"a","fault":{"loseAnswer":{}}}]}"#,
+            "rules[1].name: Duplicate value: \"a\"",
+        ),
         (r#"{"seed":-1}"#, "seed: Invalid value: -1"),
         (r#"{"rules":7}"#, "rules: Invalid value: 7: must be a list"),
         (r#"{"rules":[7]}"#, "rules[0]: Invalid value: 7: must be an object"),
@@ -95,10 +119,15 @@ fn what_is_wrong_is_named_with_its_path() {
 
 #[test]
 fn rules_match_by_all_their_lists() {
-    let with = |matching: &str| rule(&format!(r#"{{"name":"x","match":{matching},"fault":{{"loseAnswer":{{}}}}}}"#)).matching;
+    let with = |matching: &str| {
+        rule(&format!(r#"{{"name":"x","match":{matching},"fault":{{"loseAnswer":{{}}}}}}"#)).matching
+    };
     for (matching, fits) in [
         ("{}", true),
-        (r#"{"users":["jane"],"verbs":["get","update"],"resources":["pods"],"namespaces":["default"],"names":["a"]}"#, true),
+        (
+            r#"{"users":["jane"],"verbs":["get","update"],"resources":["pods"],"namespaces":["default"],"names":["a"]}"#,
+            true,
+        ),
         (r#"{"users":["joe"]}"#, false),
         (r#"{"userAgents":["operator/*"]}"#, true),
         (r#"{"userAgents":["operator/1.2"]}"#, false),
@@ -111,16 +140,22 @@ fn rules_match_by_all_their_lists() {
         assert_eq!(with(matching).fits(&CALL), fits, "{matching}");
     }
     let status = Call { subresource: "status", ..CALL };
-    for (resources, fits) in
-        [(r#"["pods"]"#, false), (r#"["pods/status"]"#, true), (r#"["pods/*"]"#, true), (r#"["*/scale"]"#, false), (r#"["*"]"#, true)]
-    {
+    for (resources, fits) in [
+        (r#"["pods"]"#, false),
+        (r#"["pods/status"]"#, true),
+        (r#"["pods/*"]"#, true),
+        (r#"["*/scale"]"#, false),
+        (r#"["*"]"#, true),
+    ] {
         assert_eq!(with(&format!(r#"{{"resources":{resources}}}"#)).fits(&status), fits, "{resources}");
     }
 }
 
 #[test]
 fn faults_concern_the_requests_that_can_meet_them() {
-    let concerns = |fault: &str, call: &Call<'_>| rule(&format!(r#"{{"name":"x","fault":{fault}}}"#)).fault.concerns(call);
+    let concerns = |fault: &str, call: &Call<'_>| {
+        rule(&format!(r#"{{"name":"x","fault":{fault}}}"#)).fault.concerns(call)
+    };
     let (watch, list) = (Call { verb: "watch", ..CALL }, Call { verb: "list", ..CALL });
     let any = Call { reads_any: true, ..list };
     for (fault, calls) in [
@@ -173,12 +208,15 @@ fn after_and_times_bound_what_is_hit() {
 
 #[test]
 fn delays_add_up_and_the_first_outcome_counts() {
-    let faults = faults(1, &[
-        r#"{"name":"slow","fault":{"delay":{"duration":"1s"}}}"#,
-        r#"{"name":"slower","fault":{"delay":{"duration":"2s","jitter":"1s"}}}"#,
-        r#"{"name":"lost","fault":{"loseAnswer":{}}}"#,
-        r#"{"name":"never","times":1,"fault":{"error":{"code":500}}}"#,
-    ]);
+    let faults = faults(
+        1,
+        &[
+            r#"{"name":"slow","fault":{"delay":{"duration":"1s"}}}"#,
+            r#"{"name":"slower","fault":{"delay":{"duration":"2s","jitter":"1s"}}}"#,
+            r#"{"name":"lost","fault":{"loseAnswer":{}}}"#,
+            r#"{"name":"never","times":1,"fault":{"error":{"code":500}}}"#,
+        ],
+    );
     let met = faults.decide(&CALL);
     let names: Vec<&str> = met.iter().map(|hit| hit.rule.name.as_str()).collect();
     assert_eq!(names, ["slow", "slower", "lost"]);
@@ -194,7 +232,12 @@ fn rules_are_replaced_added_and_removed() {
     assert!(faults.add(rule(r#"{"name":"more","fault":{"omitBookmarks":{}}}"#)));
     assert!(!faults.add(rule(HALF)), "its name is taken");
     let json = faults.to_json();
-    assert!(json.starts_with(r#"{"seed":9,"#) && json.contains(r#""seen":5"#) && json.contains(r#""name":"more""#), "{json}");
+    assert!(
+        json.starts_with(r#"{"seed":9,"#)
+            && json.contains(r#""seen":5"#)
+            && json.contains(r#""name":"more""#),
+        "{json}"
+    );
     faults.clear();
     assert!(faults.seed().is_none() && faults.decide(&CALL).is_empty());
     assert!(faults.add(rule(HALF)) && faults.seed().is_some(), "a seed is chosen");

@@ -46,8 +46,9 @@ fn matching(matching: &Match, out: &mut String) {
         ("names", &matching.names),
     ];
     let lists = lists.into_iter().filter(|(_, texts)| !texts.is_empty());
-    let members: Vec<_> =
-        lists.map(|(name, texts)| format!("\"{name}\":{}", string_list(texts.iter().map(String::as_str)))).collect();
+    let members: Vec<_> = lists
+        .map(|(name, texts)| format!("\"{name}\":{}", string_list(texts.iter().map(String::as_str))))
+        .collect();
     let _ = write!(out, "{{{}}}", members.join(","));
 }
 

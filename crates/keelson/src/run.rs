@@ -254,7 +254,9 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         ..options.layers(&lifecycle, auditor.clone()).map_err(Error::Flag)?
     };
     if layers.faults.is_some() {
-        log::warn!("--enable-fault-injection is on: clients may have requests fail, end this process and move its clock. It is for tests alone");
+        log::warn!(
+            "--enable-fault-injection is on: clients may have requests fail, end this process and move its clock. It is for tests alone"
+        );
     }
     layers.costs.observe();
     debugging::keep_socket(options);

@@ -118,7 +118,9 @@ fn clock_is_shown_and_moved_by_those_who_may_and_only_with_the_flag() {
     // Nobody else may.
     let target = server.target().unwrap();
     let mut connection = target.connect(PATIENCE).unwrap();
-    connection.send(format!("GET {CLOCK} HTTP/1.1\r\nHost: {}\r\n\r\n", target.authority()).as_bytes()).unwrap();
+    connection
+        .send(format!("GET {CLOCK} HTTP/1.1\r\nHost: {}\r\n\r\n", target.authority()).as_bytes())
+        .unwrap();
     assert_eq!(connection.head("GET").unwrap().status, 403);
 }
 
@@ -126,22 +128,29 @@ fn clock_is_shown_and_moved_by_those_who_may_and_only_with_the_flag() {
 fn tokens_and_certificates_expire_at_a_step() {
     let server = start(&[]);
     eventually("the account is there", || {
-        server.call("GET", "/api/v1/namespaces/default/serviceaccounts/default", &Value::Null).unwrap().0 == 200
+        server.call("GET", "/api/v1/namespaces/default/serviceaccounts/default", &Value::Null).unwrap().0
+            == 200
     });
     let request = json!({"spec": {"expirationSeconds": 3600}});
     let granted = create(&server, ACCOUNT_TOKEN, &request);
-    let bearer = |granted: &Value| format!("Authorization: Bearer {}\r\n", granted["status"]["token"].as_str().unwrap());
+    let bearer = |granted: &Value| {
+        format!("Authorization: Bearer {}\r\n", granted["status"]["token"].as_str().unwrap())
+    };
     let target = server.target().unwrap();
 
     let signing = SigningRequest::new("jane", "developers").unwrap();
     let name = format!("{CSRS}/jane");
-    create(&server, CSRS, &json!({
-        "metadata": {"name": "jane"},
-        "spec": {
-            "request": STANDARD.encode(&signing.pem), "signerName": "kubernetes.io/kube-apiserver-client",
-            "expirationSeconds": 3600, "usages": ["client auth", "digital signature"],
-        },
-    }));
+    create(
+        &server,
+        CSRS,
+        &json!({
+            "metadata": {"name": "jane"},
+            "spec": {
+                "request": STANDARD.encode(&signing.pem), "signerName": "kubernetes.io/kube-apiserver-client",
+                "expirationSeconds": 3600, "usages": ["client auth", "digital signature"],
+            },
+        }),
+    );
     let mut approved = get(&server, &name);
     approved["status"] = json!({"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]});
     put(&server, &format!("{name}/approval"), &approved);
@@ -166,10 +175,12 @@ fn tokens_and_certificates_expire_at_a_step() {
 #[test]
 fn events_go_when_the_clock_passes_their_time() {
     let server = start(&["--event-ttl=1h"]);
-    let event = |name: &str| json!({
-        "metadata": {"name": name}, "reason": "Test", "type": "Normal",
-        "involvedObject": {"kind": "ConfigMap", "namespace": "default", "name": "a"},
-    });
+    let event = |name: &str| {
+        json!({
+            "metadata": {"name": name}, "reason": "Test", "type": "Normal",
+            "involvedObject": {"kind": "ConfigMap", "namespace": "default", "name": "a"},
+        })
+    };
     create(&server, EVENTS, &event("old"));
     set_clock(&server, &json!({"step": "30m"}));
     create(&server, EVENTS, &event("new"));
@@ -193,7 +204,9 @@ fn job(name: &str, fields: &Value) -> Value {
 /// Ends the only pod of a job.
 fn succeed(server: &Server, job: &str) {
     let pods = format!("/api/v1/namespaces/default/pods?labelSelector=job-name%3D{job}");
-    eventually("the job has a pod", || get(server, &pods)["items"].as_array().is_some_and(|pods| pods.len() == 1));
+    eventually("the job has a pod", || {
+        get(server, &pods)["items"].as_array().is_some_and(|pods| pods.len() == 1)
+    });
     let name = get(server, &pods)["items"][0]["metadata"]["name"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/namespaces/default/pods/{name}/status");
     let (status, answer) = server.call("PATCH", &path, &json!({"status": {"phase": "Succeeded"}})).unwrap();
@@ -223,29 +236,43 @@ fn cron_jobs_are_due_when_the_clock_comes_to_their_time() {
     let server = start(&[]);
     set_clock(&server, &json!({"now": "2031-06-01T10:00:00Z"}));
     let template = job("x", &json!({}))["spec"].clone();
-    create(&server, CRON_JOBS, &json!({
-        "metadata": {"name": "yearly"},
-        "spec": {"schedule": "30 4 1 7 *", "timeZone": "Etc/UTC", "jobTemplate": {"spec": template}},
-    }));
+    create(
+        &server,
+        CRON_JOBS,
+        &json!({
+            "metadata": {"name": "yearly"},
+            "spec": {"schedule": "30 4 1 7 *", "timeZone": "Etc/UTC", "jobTemplate": {"spec": template}},
+        }),
+    );
     let path = format!("{CRON_JOBS}/yearly");
     set_clock(&server, &json!({"now": "2031-07-01T04:29:30Z"}));
     assert_eq!(get(&server, &path)["status"]["lastScheduleTime"], Value::Null);
     set_clock(&server, &json!({"step": "1m"}));
-    eventually("the job is made", || get(&server, &path)["status"]["lastScheduleTime"] == "2031-07-01T04:30:00Z");
+    eventually("the job is made", || {
+        get(&server, &path)["status"]["lastScheduleTime"] == "2031-07-01T04:30:00Z"
+    });
 }
 
 #[test]
 fn nodes_without_heartbeats_are_noticed_at_a_step_and_nodes_on_paper_stay_ready() {
     let server = start(&["--fake-nodes=2"]);
     let name = "/api/v1/nodes/by-hand";
-    create(&server, "/api/v1/nodes", &json!({
-        "metadata": {"name": "by-hand"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-    }));
+    create(
+        &server,
+        "/api/v1/nodes",
+        &json!({
+            "metadata": {"name": "by-hand"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }),
+    );
     let now = get(&server, CLOCK)["now"].clone();
-    create(&server, LEASES, &json!({
-        "metadata": {"name": "by-hand"},
-        "spec": {"holderIdentity": "by-hand", "leaseDurationSeconds": 40, "renewTime": now},
-    }));
+    create(
+        &server,
+        LEASES,
+        &json!({
+            "metadata": {"name": "by-hand"},
+            "spec": {"holderIdentity": "by-hand", "leaseDurationSeconds": 40, "renewTime": now},
+        }),
+    );
     let nodes = || get(&server, "/api/v1/nodes")["items"].as_array().unwrap().clone();
     let ready = |status: &str| nodes().iter().filter(|node| has_condition(node, "Ready", status)).count();
     eventually("all nodes are ready", || ready("True") == 3);
@@ -261,15 +288,23 @@ fn everything_goes_faster_with_the_rate() {
     let server = start(&["--event-ttl=2h"]);
     create(&server, JOBS, &job("short", &json!({"ttlSecondsAfterFinished": 36_000})));
     succeed(&server, "short");
-    create(&server, EVENTS, &json!({
-        "metadata": {"name": "old"}, "reason": "Test", "type": "Normal",
-        "involvedObject": {"kind": "ConfigMap", "namespace": "default", "name": "a"},
-    }));
+    create(
+        &server,
+        EVENTS,
+        &json!({
+            "metadata": {"name": "old"}, "reason": "Test", "type": "Normal",
+            "involvedObject": {"kind": "ConfigMap", "namespace": "default", "name": "a"},
+        }),
+    );
     let template = job("x", &json!({}))["spec"].clone();
-    create(&server, CRON_JOBS, &json!({
-        "metadata": {"name": "hourly"},
-        "spec": {"schedule": "0 * * * *", "concurrencyPolicy": "Replace", "jobTemplate": {"spec": template}},
-    }));
+    create(
+        &server,
+        CRON_JOBS,
+        &json!({
+            "metadata": {"name": "hourly"},
+            "spec": {"schedule": "0 * * * *", "concurrencyPolicy": "Replace", "jobTemplate": {"spec": template}},
+        }),
+    );
     let granted = create(&server, ACCOUNT_TOKEN, &json!({"spec": {"expirationSeconds": 7200}}));
     let before = minutes(get(&server, CLOCK)["now"].as_str().unwrap());
     set_clock(&server, &json!({"rate": 3600}));

@@ -92,8 +92,7 @@ mod tests {
         let folder = Folder::new().unwrap();
         std::fs::write(folder.path().join("apiserver.crt"), "x").unwrap();
         let host = IpAddr::from([192, 0, 2, 7]);
-        let refused =
-            ensure_self_signed(folder.path(), "apiserver", host, &Names::default(), clock::now());
+        let refused = ensure_self_signed(folder.path(), "apiserver", host, &Names::default(), clock::now());
         let error = refused.unwrap_err().to_string();
         assert!(error.starts_with("error reading "), "{error}");
         assert!(error.ends_with("apiserver.key, certificate and key must be supplied as a pair"), "{error}");

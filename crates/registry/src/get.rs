@@ -29,7 +29,8 @@ impl Registry {
     pub async fn get_as_of(&self, target: &Target<'_>, revision: Revision) -> Result<Content, Status> {
         target.check_verb(&["get"])?;
         target.check_name()?;
-        let is_whole = target.subresource.is_none_or(|subresource| matches!(subresource.action, Action::Part(_)));
+        let is_whole =
+            target.subresource.is_none_or(|subresource| matches!(subresource.action, Action::Part(_)));
         let Some(stored) = target.served.stored.as_ref().filter(|_| is_whole) else {
             return self.get(target, "0").await;
         };

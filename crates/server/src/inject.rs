@@ -297,7 +297,10 @@ fn error(code: u16, reason: Option<&str>, message: Option<&str>, retry_after: Op
         403 => (Reason::Forbidden, "forbidden"),
         404 => (Reason::NotFound, "the server could not find the requested resource"),
         405 => (Reason::MethodNotAllowed, "the server does not allow this method on the requested resource"),
-        406 => (Reason::NotAcceptable, "the server was unable to respond with a content type that the client supports"),
+        406 => (
+            Reason::NotAcceptable,
+            "the server was unable to respond with a content type that the client supports",
+        ),
         409 => (
             Reason::Conflict,
             "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again",
@@ -306,7 +309,10 @@ fn error(code: u16, reason: Option<&str>, message: Option<&str>, retry_after: Op
         413 => (Reason::RequestEntityTooLarge, "Request entity too large: limit is 3145728"),
         415 => (Reason::UnsupportedMediaType, "the body of the request was in an unknown format"),
         422 => (Reason::Invalid, "the server rejected our request due to an error in our request"),
-        429 => (Reason::TooManyRequests, "the server has received too many requests and has asked us to try again later"),
+        429 => (
+            Reason::TooManyRequests,
+            "the server has received too many requests and has asked us to try again later",
+        ),
         500 => (Reason::InternalError, "Internal error occurred: a fault was injected"),
         503 => (Reason::ServiceUnavailable, "the server is currently unable to handle the request"),
         504 => (Reason::Timeout, "Timeout: request did not complete within the allotted timeout"),
@@ -335,5 +341,48 @@ fn crash(rule: &str) {
     log::error!(rule; "this process ends at a commit, because a fault asks for it");
     if let Err(error) = kill(Pid::this(), Signal::SIGKILL) {
         log::error!(error:%; "the process could not be ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::negotiate::ErrorFormat;
+
+    #[test]
+    fn error_has_what_its_code_usually_has_unless_the_rule_says_otherwise() {
+        let usual = error(503, None, None, Some(3));
+        assert_eq!((usual.reason.as_str(), usual.message.is_empty()), ("ServiceUnavailable", false));
+        let response = Error::from(usual).into_response(ErrorFormat::JSON);
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()[RETRY_AFTER]),
+            (503, &HeaderValue::from(3))
+        );
+        let own = error(418, Some("Teapot"), Some("short and stout"), None);
+        assert_eq!((own.code, own.reason.as_str(), own.message.as_str()), (418, "Teapot", "short and stout"));
+        assert!(own.details.is_none());
+    }
+
+    #[test]
+    fn throttled_requests_are_answered_as_by_priority_and_fairness() {
+        let response = too_many(2);
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()[RETRY_AFTER]),
+            (429, &HeaderValue::from(2))
+        );
+        assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
+    }
+
+    #[test]
+    fn conflicts_are_those_of_the_verb() {
+        let target = |verb| Target {
+            verb: Verb::Resource(verb),
+            group: "apps".to_owned(),
+            resource: "deployments".to_owned(),
+            name: "a".to_owned(),
+        };
+        let reasons = [kinds::Verb::Create, kinds::Verb::Update, kinds::Verb::Delete]
+            .map(|verb| target(verb).conflict().reason.as_str().to_owned());
+        assert_eq!(reasons, ["AlreadyExists", "Conflict", "Conflict"]);
     }
 }

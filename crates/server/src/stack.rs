@@ -66,8 +66,7 @@ pub fn stack<H: Handler>(
         flows: optional.flow_control_debug.as_ref().map(|debug| debug.flows.clone()),
         authorizer: authorizer.clone(),
     };
-    let keelson_v1 =
-        optional.faults.as_ref().map(|injection| KeelsonV1::new(injection, authorizer.clone()));
+    let keelson_v1 = optional.faults.as_ref().map(|injection| KeelsonV1::new(injection, authorizer.clone()));
     Stacked::new(api)
         // The largest future: whatever answers before the API needs none of it.
         .push(OnHeap)

@@ -246,8 +246,7 @@ async fn changed_certificate_files_are_reloaded() {
     let fresh = tokio::spawn(identity.keep_fresh(hour, files.paths().to_vec(), move || source.read()));
 
     let names = pki::Names::of_this_host("10.0.0.1".parse().unwrap());
-    let other =
-        pki::Pki::new(folder.path().join("other")).ensure(&names, clock::now()).unwrap();
+    let other = pki::Pki::new(folder.path().join("other")).ensure(&names, clock::now()).unwrap();
     std::fs::write(&files.certificate, "garbage").unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert!(server.try_tls(server.client_config(b"")).await.is_ok(), "garbage leaves the old one in place");

@@ -18,7 +18,8 @@ pub(super) async fn answer(request: &mut Request) -> Result<Response, Error> {
         &Method::PUT => {
             let document = document(request).await?;
             let change = read(&document).map_err(unprocessable)?;
-            let reading = clock::change(change).map_err(|refused| unprocessable(refusal(refused, &document)))?;
+            let reading =
+                clock::change(change).map_err(|refused| unprocessable(refusal(refused, &document)))?;
             log::warn!(rate = reading.rate, offset:% = offset(reading); "the clock of this server was moved by a client");
             Ok(json(shown(reading)))
         }
@@ -61,7 +62,8 @@ fn read(document: &Map) -> Result<Change, List> {
     let reset = reset.filter(|reset| *reset);
     let places: Vec<Place> = [step, now, reset.map(|_| Place::System)].into_iter().flatten().collect();
     if places.len() > 1 {
-        errors.push(FieldError::forbidden(&Path::new("step"), "only one of step, now and reset may be given"));
+        errors
+            .push(FieldError::forbidden(&Path::new("step"), "only one of step, now and reset may be given"));
     }
     if places.is_empty() && rate.is_none() && errors.is_empty() {
         errors.push(FieldError::required(&Path::new("step"), "one of step, now, rate and reset is needed"));
@@ -112,7 +114,11 @@ mod tests {
     fn change(text: &str) -> Result<Change, String> {
         let document = faults::document::parse(text.as_bytes())?;
         let all = |errors: List| {
-            errors.into_vec().iter().map(|error| format!("{}: {}", error.path, error.body())).collect::<Vec<_>>()
+            errors
+                .into_vec()
+                .iter()
+                .map(|error| format!("{}: {}", error.path, error.body()))
+                .collect::<Vec<_>>()
         };
         read(&document).map_err(|errors| all(errors).join("; "))
     }

@@ -186,9 +186,8 @@ impl Step {
             self.complete_claims(replica).await?;
         }
         let min_ready = self.spec().min_ready_seconds();
-        let is_settled = !replica.is_terminating()
-            && replica.is_ready()
-            && replica.is_available(min_ready, clock::now());
+        let is_settled =
+            !replica.is_terminating() && replica.is_ready() && replica.is_available(min_ready, clock::now());
         if !is_settled && self.is_ordered() {
             return Ok(Next::Stop);
         }

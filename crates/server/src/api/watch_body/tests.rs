@@ -343,7 +343,10 @@ async fn watch_ends_after_some_events_or_a_time_as_its_fault_says() {
         match (&found, last) {
             (None, None) => {}
             (Some(Ok(event)), Some(Ok(kind))) => {
-                assert!(event.starts_with(&format!(r#"{{"type":"{kind}","object":{{"kind":"Status""#)), "{event}");
+                assert!(
+                    event.starts_with(&format!(r#"{{"type":"{kind}","object":{{"kind":"Status""#)),
+                    "{event}"
+                );
                 assert!(event.contains(r#""reason":"Expired","code":410"#), "{event}");
                 assert_eq!(super::tests::event(&mut response).await, None);
             }
@@ -402,7 +405,14 @@ async fn omitted_bookmarks_are_all_but_that_after_the_initial_events() {
             respond(encoder, media_type, Watch::Running(watcher), end_conditions, &HeaderMap::new());
         let whole = tokio::spawn(body(response));
         tokio::time::sleep(Duration::from_millis(50)).await;
-        setup.fixture.put("secrets", "s", r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s","namespace":"n"}}"#.into()).await;
+        setup
+            .fixture
+            .put(
+                "secrets",
+                "s",
+                r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s","namespace":"n"}}"#.into(),
+            )
+            .await;
         let whole = whole.await.unwrap();
         assert_eq!(text(&whole).matches(r#""type":"BOOKMARK""#).count(), bookmarks, "{}", text(&whole));
     }
