@@ -187,8 +187,8 @@ async fn delays_find_a_controller_that_relies_on_the_order_of_its_requests() {
     assert_eq!((right.as_str(), wrong.as_str()), ("ready", "starting"));
 }
 
-/// Makes one object for each of five tasks, with a name that the server chooses. The bug: what was tried in vain
-/// may have been done.
+/// Makes one object for each of five tasks, with a name that the server chooses. The bug: what was tried in
+/// vain may have been done.
 async fn tries_again(world: &World) -> usize {
     for _ in 0..5 {
         for _ in 0..10 {
@@ -230,8 +230,8 @@ async fn cut_connections_find_a_controller_that_takes_every_error_for_an_absence
     assert!(wrong < 3, "{wrong}");
 }
 
-/// Follows the config maps while others are made and deleted, and gives what it takes for the state at the end.
-/// The bug: a watch that ends is begun anew, and what was deleted meanwhile is not noticed.
+/// Follows the config maps while others are made and deleted, and gives what it takes for the state at the
+/// end. The bug: a watch that ends is begun anew, and what was deleted meanwhile is not noticed.
 async fn follows_without_listing(world: &World) -> BTreeSet<String> {
     for name in ["a", "b", "c"] {
         world.maps().create(&PostParams::default(), &map(name)).await.unwrap();

@@ -2,8 +2,8 @@
 //!
 //! 1. [`now`] is the time of day. Until the clock is first moved it is that of the system, at the price of
 //!    one atomic load. It may go back, as the clock of a system may.
-//! 2. [`Instant`] is the time that passes for what waits. It goes forward with every step and with the rate of
-//!    the clock, and never back: a wait that has begun is not made longer by a clock that is set back. What
+//! 2. [`Instant`] is the time that passes for what waits. It goes forward with every step and with the rate
+//!    of the clock, and never back: a wait that has begun is not made longer by a clock that is set back. What
 //!    waits for a time of day looks at [`now`] again when its wait ends.
 //! 3. A wait ends at once when the clock is moved past its end.
 //! 4. [`system`] is the time of day of the system, whatever was moved: for logs, for stores, and for what

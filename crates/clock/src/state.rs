@@ -12,7 +12,7 @@ pub const FASTEST: f64 = 86_400.0;
 /// The last second of the year 9999, in seconds since 1970.
 const LAST: u64 = 253_402_300_799;
 /// For how long after a step what follows the clock may still have to act on it, in real time.
-const SETTLING: Duration = Duration::from_secs(2);
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// Whether the clock was ever moved.
 pub(crate) static MOVED: AtomicBool = AtomicBool::new(false);
@@ -205,7 +205,8 @@ pub fn change(change: Change) -> Result<Reading, Refused> {
     Ok(reading)
 }
 
-/// How long, by this clock, what follows it may still have to act on its last step: the rest of two real seconds.
+/// How long, by this clock, what follows it may still have to act on its last step: the rest of a real
+/// second.
 /// For what would mistake another that has not acted yet for one that is gone.
 pub fn is_settling() -> Option<Duration> {
     if !MOVED.load(Ordering::Acquire) {

@@ -90,8 +90,8 @@ async fn who_follows_the_clock_has_some_real_time_after_a_step() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(is_settling(), None);
     step(HOUR);
-    assert_eq!(is_settling(), Some(Duration::from_secs(2)));
-    tokio::time::sleep(Duration::from_millis(1600)).await;
+    assert_eq!(is_settling(), Some(Duration::from_secs(1)));
+    tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(is_settling(), Some(Duration::from_millis(400)));
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert_eq!(is_settling(), None);

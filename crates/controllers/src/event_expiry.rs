@@ -9,8 +9,8 @@
 //! the reference, which events share. Between changes this sleeps.
 //!
 //! While a process runs, the clock of the system plays no part, and that of the server only if a client moves
-//! it: the events of a slice that was open then expire by the times in them. Those that are there at its start are as old
-//! as the times in them say, compared with the newest of them: the time in which nothing was written does not
+//! it: the events of a slice that was open then expire by the times in them. Those that are there at
+//! its start are as old as the times in them say, compared with the newest of them: the time in which nothing was written does not
 //! count, as it does not for the leases of an etcd that starts. So a clock that is wrong at the start, or was
 //! when they were written, does not end them all; and none lives for longer than the time to live and a slice
 //! after the start.

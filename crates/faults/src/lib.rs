@@ -1,16 +1,16 @@
 //! Faults on demand: rules that say which requests meet which fault, and the decision about each request.
 //!
 //! A [`Plan`] is a seed and a list of [`Rule`]s, read from a document of `/keelson/v1/faults` with all its
-//! errors. [`Faults`] has the plan of a server, and [`Faults::decide`] says what happens to a request. Nothing
-//! is done here: the layer of the server that asks does it.
+//! errors. [`Faults`] has the plan of a server, and [`Faults::decide`] says what happens to a request.
+//! Nothing is done here: the layer of the server that asks does it.
 //!
-//! 1. **The same seed gives the same faults for the same requests.** Whether a rule with a share hits a request
-//!    is a function of the seed, the name of the rule, the request (user, user agent, verb, resource,
+//! 1. **The same seed gives the same faults for the same requests.** Whether a rule with a share hits a
+//!    request is a function of the seed, the name of the rule, the request (user, user agent, verb, resource,
 //!    namespace, name), and how many equal requests the rule has matched before. How requests of different
 //!    callers, or for different objects, are interleaved does not matter.
 //! 2. `after` and `times` count the matches and injections of a rule as they come.
-//! 3. What a rule remembers is bounded: past [`MOST_CALLS`] different requests, each further one counts as the
-//!    first of its sort.
+//! 3. What a rule remembers is bounded: past [`MOST_CALLS`] different requests, each further one counts as
+//!    the first of its sort.
 
 pub mod document;
 mod draw;

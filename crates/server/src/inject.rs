@@ -1,14 +1,15 @@
 //! Faults on demand: the layer that has requests meet them. Which request meets which fault is decided in the
 //! crate `faults`.
 //!
-//! 1. Requests for resources alone meet faults. Health, metrics, discovery, `/keelson/v1` and the server's own
-//!    work do not.
+//! 1. Requests for resources alone meet faults. Health, metrics, discovery, `/keelson/v1` and the server's
+//!    own work do not.
 //! 2. The layer stands where the user is known, and outside of fairness: a request that is delayed holds no
 //!    seats.
-//! 3. Every response that is sent has `X-Keelson-Fault` for each fault that it met. Each fault is counted, and
-//!    logged.
+//! 3. Every response that is sent has `X-Keelson-Fault` for each fault that it met. Each fault is counted,
+//!    and logged.
 //! 4. Some faults are done elsewhere: watches and stale reads by the API ([`CallFaults`]), cut connections by
-//!    [`crate::connection`] ([`Cut`]), crashes where the registry commits ([`observe::Observation::at_commits`]).
+//!    [`crate::connection`] ([`Cut`]), crashes where the registry commits
+//!    ([`observe::Observation::at_commits`]).
 
 mod history;
 

@@ -254,8 +254,8 @@ fn table_has_all_flags_of_the_reference_and_each_name_once() {
     let missing: Vec<_> = reference.iter().filter(|name| !names.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
     // Besides: --data-dir, --storage, --history-retention, --controllers, --response-stall-timeout,
-    // --memory-limit, --enable-fault-injection, --webhook-circuit-breaker, --break-glass-skip-webhooks, three --cluster-signing-*,
-    // --scheduler, --fake-nodes, --fake-node-capacity, and an old name that the reference hides,
+    // --memory-limit, --enable-fault-injection, --webhook-circuit-breaker, --break-glass-skip-webhooks, three
+    // --cluster-signing-*, --scheduler, --fake-nodes, --fake-node-capacity, and an old name that the reference hides,
     // --audit-webhook-batch-initial-backoff.
     assert_eq!(count, reference.len() + 16);
 }

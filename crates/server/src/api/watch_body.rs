@@ -11,8 +11,8 @@
 //!    encoded beside it.
 //! 5. A chunk that is not shared [counts](crate::unsent) for the user until it is sent.
 //! 6. An error after the start of the response is sent as the last event.
-//! 7. Over a WebSocket ([`socket`]) each event is a chunk, and a message; with faults ([`faulty`]) each event is a
-//!    chunk as well.
+//! 7. Over a WebSocket ([`socket`]) each event is a chunk, and a message; with faults ([`faulty`]) each event
+//!    is a chunk as well.
 
 mod event;
 mod faulty;
