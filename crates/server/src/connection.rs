@@ -131,7 +131,7 @@ async fn serve_http<H: Handler>(
                     Ok(()) => shared.handler.handle(request).await,
                 };
                 let mut response = outcome.unwrap_or_else(|error| error.into_response(error_format));
-                if let Some(what) = response.extensions().get() {
+                if let Some(what) = response.extensions().get::<Cut>() {
                     if *what == Cut::Connection {
                         // Ends the task of the connection.
                         link.close();
