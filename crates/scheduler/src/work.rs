@@ -101,8 +101,10 @@ async fn work(writer: Writer) {
 
 fn next(state: &mut State) -> Step {
     let now = Instant::now();
-    if let Some(until) = state.stock.held_until(now) {
-        return Step::Wait(Some(until));
+    // The lease of another process has the time of the system, whatever the clock of this server shows.
+    let real = tokio::time::Instant::now();
+    if let Some(until) = state.stock.held_until(real) {
+        return Step::Wait(Some(now + until.saturating_duration_since(real)));
     }
     // A control plane without nodes says nothing of its pods.
     if state.cluster.len() == 0 {
