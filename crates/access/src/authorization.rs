@@ -121,6 +121,10 @@ fn node(options: &AccessOptions, cache: &Cache) -> Result<Node, Error> {
         true => node.without_selectors(),
         false => node,
     };
+    let node = match options.trust_bundles {
+        true => node.with_trust_bundles(),
+        false => node,
+    };
     Ok(match options.dynamic_resource_allocation {
         true => node.with_slices(of("resourceslices.resource.k8s.io")?),
         false => node,

@@ -32,6 +32,8 @@ pub struct AccessOptions {
     pub anonymous_is_fixed: bool,
     /// The gate `DynamicResourceAllocation`.
     pub dynamic_resource_allocation: bool,
+    /// `ClusterTrustBundle`.
+    pub trust_bundles: bool,
     /// The gate `AuthorizeNodeWithSelectors` is off.
     pub nodes_need_no_selectors: bool,
 }

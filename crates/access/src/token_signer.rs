@@ -159,7 +159,7 @@ impl TokenSigner {
     async fn fetch(&self) -> Result<(), Failure> {
         let answer: FetchKeysResponse =
             self.call("/v1alpha1.ExternalJWTSigner/FetchKeys", FetchKeysRequest {}, KEYS_TIMEOUT).await?;
-        let (keys, data_time, refresh) = read_keys(answer).map_err(Failure::Answer)?;
+        let Fetched { keys, data_time, refresh } = read_keys(answer).map_err(Failure::Answer)?;
         let ids: Vec<_> = keys.iter().map(|key| (key.key.id().to_owned(), key.is_excluded)).collect();
         DATA_TIME.with([]).set(data_time.0 as f64 + f64::from(data_time.1) / 1e9);
         self.write(|state| {
@@ -218,8 +218,17 @@ impl ExternalSigner for TokenSigner {
     }
 }
 
-/// The keys of an answer, the time of its data, and when to ask again.
-fn read_keys(answer: FetchKeysResponse) -> Result<(Vec<ExternalKey>, (i64, i32), Duration), String> {
+/// What an answer says.
+struct Fetched {
+    keys: Vec<ExternalKey>,
+    /// The seconds and nanoseconds of the time of the keys.
+    data_time: (i64, i32),
+    /// When to ask again.
+    refresh: Duration,
+}
+
+/// Reads an answer.
+fn read_keys(answer: FetchKeysResponse) -> Result<Fetched, String> {
     let FetchKeysResponse { keys, data_timestamp, refresh_hint_seconds } = answer;
     let refresh = u64::try_from(refresh_hint_seconds).ok().filter(|seconds| *seconds > 0);
     let refresh = refresh.ok_or_else(|| format!("found invalid refresh hint ({refresh_hint_seconds}s)"))?;
@@ -247,5 +256,6 @@ fn read_keys(answer: FetchKeysResponse) -> Result<(Vec<ExternalKey>, (i64, i32),
     });
     // A hint of centuries is one of a century.
     let refresh = Duration::from_secs(refresh.min(100 * 365 * 24 * 3600));
-    Ok((read.collect::<Result<_, String>>()?, (time.seconds, time.nanos), refresh))
+    let keys = read.collect::<Result<_, String>>()?;
+    Ok(Fetched { keys, data_time: (time.seconds, time.nanos), refresh })
 }

@@ -88,7 +88,8 @@ impl RemoteResource {
         }
     }
 
-    /// The name of the resource with that of the group, as the cache and quotas have it: `widgets.example.com`.
+    /// The name of the resource with that of the group, as the cache and quotas have it:
+    /// `widgets.example.com`.
     pub fn prefix(&self) -> String {
         match self.group.as_str() {
             "" => self.resource.clone(),

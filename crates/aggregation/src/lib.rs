@@ -5,8 +5,8 @@
 //!    as a whole. A request takes it once.
 //! 2. [`Aggregation::run`] is the task that keeps it: it follows API services, services and endpoints, and
 //!    asks the servers behind them. A server that hangs costs its own questions their time, and nothing else.
-//! 3. [`Mirror`] has the metadata of their objects, for garbage collection and quotas. It is kept by lists and
-//!    watches, and only while somebody follows it.
+//! 3. [`Mirror`] has the metadata of their objects, for garbage collection and quotas. It is kept by lists
+//!    and watches, and only while somebody follows it.
 //! 4. [`Remote`] is one group version of such a server. The crate `server` hands requests on through it.
 //!
 //! API services that this server serves itself are made and kept by the crate `system`.

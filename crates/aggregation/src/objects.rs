@@ -6,7 +6,8 @@
 //!    Its objects stay as they were last seen.
 //! 3. **Order.** Subscribers get the changes of a kind one after another. A new subscriber gets all objects
 //!    first.
-//! 4. No lock is held while a subscriber is called but that of the list of subscribers: a subscriber may
+//! 4. **Memory** is bounded by the number of objects of a kind.
+//! 5. No lock is held while a subscriber is called but that of the list of subscribers: a subscriber may
 //!    read the mirror, and may not subscribe.
 
 mod follower;
@@ -25,6 +26,9 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::content::text;
 use crate::{Aggregation, RemoteResource, RemoteResources};
+
+/// The most objects of a kind that are kept. More are not known, and count as absent until somebody asks.
+const MOST_OBJECTS: usize = 1 << 20;
 
 /// The metadata of an object that another server has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,6 +259,11 @@ impl Shared {
             let mut state = lock(&self.state);
             let Some(kept) = state.kinds.get_mut(prefix) else { return };
             match &after {
+                Some(object)
+                    if kept.objects.len() >= MOST_OBJECTS && !kept.objects.contains_key(&object.key) =>
+                {
+                    return;
+                }
                 Some(object) => kept.objects.insert(object.key.clone(), object.clone()),
                 None => kept.objects.remove(key),
             }
@@ -348,10 +357,10 @@ async fn keep(aggregation: Weak<Aggregation>, client: Client, shared: Arc<Shared
             stays
         });
         for (prefix, of) in wanted {
-            if !running.contains_key(&prefix) {
+            running.entry(prefix).or_insert_with_key(|prefix| {
                 let follower = follower::Follower::new(&aggregation, &client, &shared, prefix.clone(), &of);
-                running.insert(prefix, (of, followers.spawn(follower.run())));
-            }
+                (of, followers.spawn(follower.run()))
+            });
         }
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return Ended::Done },

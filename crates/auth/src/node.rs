@@ -7,9 +7,10 @@
 //! (`NodeRestriction`), which sees the objects.
 //!
 //! With the feature gate `DynamicResourceAllocation`, a node may read and write its resource slices
-//! ([`Node::with_slices`]). Without the gate `AuthorizeNodeWithSelectors`, a node may read all pods and nodes
-//! ([`Node::without_selectors`]). Other gates are taken at their defaults: `ClusterTrustBundle` and
-//! `KubeletServiceAccountTokenForCredentialProviders` are off.
+//! ([`Node::with_slices`]); with `ClusterTrustBundle`, it may read trust bundles
+//! ([`Node::with_trust_bundles`]). Without the gate `AuthorizeNodeWithSelectors`, it may read all pods and
+//! nodes ([`Node::without_selectors`]). Another gate is taken at its default:
+//! `KubeletServiceAccountTokenForCredentialProviders` is off.
 
 mod graph;
 mod references;
@@ -54,6 +55,10 @@ const RULES_WITHOUT_SELECTORS: [(&[&str], &str, &[&str]); 7] = [
     (&["update", "patch"], "", &["pods/status"]),
     (&["create"], "", &["pods/eviction"]),
 ];
+
+/// What the gate `ClusterTrustBundle` adds.
+const TRUST_BUNDLE_RULES: [(&[&str], &str, &[&str]); 1] =
+    [(&["get", "list", "watch"], "certificates.k8s.io", &["clustertrustbundles"])];
 
 /// Decides on requests of nodes.
 pub struct Node {
@@ -150,6 +155,13 @@ impl Node {
     pub fn without_selectors(mut self) -> Self {
         self.wants_selectors = false;
         self.rules.extend(rules(&RULES_WITHOUT_SELECTORS));
+        self
+    }
+
+    /// The same, and a node may read trust bundles: the gate `ClusterTrustBundle`.
+    #[must_use]
+    pub fn with_trust_bundles(mut self) -> Self {
+        self.rules.extend(rules(&TRUST_BUNDLE_RULES));
         self
     }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod approver;
 pub(crate) mod cleaner;
+pub(crate) mod durations;
 mod recognize;
 pub(crate) mod signer;
 

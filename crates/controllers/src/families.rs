@@ -11,6 +11,20 @@ use metrics::{
 use tokio::time::Instant;
 
 metrics::families! {
+    /// Certificates for a requested time, by the signer.
+    pub(crate) static REQUESTED: CounterVec<1> = CounterVec::new(
+        "apiserver_certificates_registry_csr_requested_duration_total",
+        "Total number of issued CSRs with a requested duration, sliced by signer (only kubernetes.io signer names are specifically identified)",
+        Stability::Alpha,
+        ["signerName"],
+    );
+    /// Those that last about as long.
+    pub(crate) static HONORED: CounterVec<1> = CounterVec::new(
+        "apiserver_certificates_registry_csr_honored_duration_total",
+        "Total number of issued CSRs with a requested duration that was honored, sliced by signer (only kubernetes.io signer names are specifically identified)",
+        Stability::Alpha,
+        ["signerName"],
+    );
     /// Whether this server holds the Lease of the controllers.
     pub(crate) static LEADER: GaugeVec<1> = GaugeVec::new(
         "leader_election_master_status",

@@ -42,6 +42,8 @@ pub const CONTROLLER: Controller = Controller {
 };
 
 const NAME: &str = "garbage-collector-controller";
+/// The name of the queue of objects that wait for other API servers.
+const REMOTES: &str = "garbage-collector-controller-remote";
 /// How many objects are worked on at once.
 const AT_ONCE: usize = 32;
 /// How many of those that wait for other API servers.
@@ -72,6 +74,7 @@ async fn run(context: Context) {
     let elsewhere = async {
         if let Some(remotes) = &collector.remotes {
             let worker = Arc::new(RemoteWorker(collector.clone()));
+            let context = Context { name: REMOTES, ..context.clone() };
             remotes.queue.work(&context, REMOTES_AT_ONCE, worker).await;
         }
     };

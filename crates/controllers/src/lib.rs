@@ -55,6 +55,7 @@ mod service_cidrs;
 mod service_pods;
 pub mod service_repair;
 mod stock;
+mod storage_version_gc;
 mod supervisor;
 mod taint_eviction;
 mod taints;
@@ -62,6 +63,7 @@ mod taints;
 mod testing;
 mod token_cleaner;
 mod token_secrets;
+mod trust_bundle;
 mod ttl_after_finished;
 mod uid;
 mod volume_binder;
@@ -70,6 +72,7 @@ mod workloads;
 
 pub use bootstrap_signer::CONTROLLER as BOOTSTRAP_SIGNER;
 pub use certificates::CertificateAuthority;
+pub use certificates::durations::CertificateDurations;
 pub use context::{Authority, Context, ControllerSettings};
 pub use events::{EventType, Recorder, Subject};
 pub use families::register_families;
@@ -125,6 +128,7 @@ pub const CONTROLLERS: &[Controller] = &[
     ephemeral_volumes::CONTROLLER,
     garbage::CONTROLLER,
     jobs::CONTROLLER,
+    trust_bundle::CONTROLLER,
     leader_election::CONTROLLER,
     legacy_token_cleaner::CONTROLLER,
     namespace::CONTROLLER,
@@ -143,6 +147,7 @@ pub const CONTROLLERS: &[Controller] = &[
     default_accounts::CONTROLLER,
     token_secrets::CONTROLLER,
     workloads::stateful_set::CONTROLLER,
+    storage_version_gc::CONTROLLER,
     taint_eviction::CONTROLLER,
     token_cleaner::CONTROLLER,
     ttl_after_finished::CONTROLLER,

@@ -21,7 +21,7 @@ pub(crate) mod value;
 
 use std::collections::BTreeMap;
 
-use crate::options::{ServerOptions, Show};
+use crate::options::{Peers, ServerOptions, Show};
 use layout::CustomMediaType;
 
 pub(crate) use gates::GateState;
@@ -45,8 +45,6 @@ pub(crate) enum Effect {
     Set(fn(&mut ServerOptions, &str) -> Result<(), String>),
     /// None, because there is nothing for it to change. `--help` and a warning say why.
     Ignored(&'static str),
-    /// None yet: it is accepted with a warning, so that an existing command line works.
-    Later,
 }
 
 /// The type of a flag's value.
@@ -155,16 +153,13 @@ fn hint(suggestion: &Option<&'static str>) -> String {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) options: ServerOptions,
-    /// The flags that were given and have no effect yet, each once.
-    pub(crate) without_effect: Vec<&'static str>,
     /// Warnings to log after the logger has started.
     pub(crate) warnings: Vec<String>,
 }
 
 /// Parses the arguments after the program's name.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Parsed, Error> {
-    let mut parsed =
-        Parsed { options: ServerOptions::default(), without_effect: Vec::new(), warnings: Vec::new() };
+    let mut parsed = Parsed { options: ServerOptions::default(), warnings: Vec::new() };
     let mut arguments = arguments.into_iter();
     let mut given = BTreeMap::new();
     while let Some(argument) = arguments.next() {
@@ -201,6 +196,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
     let gates = options.gates;
     options.admission.settings.gates = gates.admission;
     options.access.dynamic_resource_allocation = gates.objects.dynamic_resource_allocation;
+    options.access.trust_bundles = gates.objects.cluster_trust_bundle;
     options.access.nodes_need_no_selectors = !gates.node_selectors;
     options.access.anonymous_is_fixed = !gates.anonymous_config;
     options.access.service_accounts.has_external_signers = gates.external_signers;
@@ -214,6 +210,7 @@ fn finish(parsed: &mut Parsed) -> Result<(), Error> {
         access::service_accounts::check(&options.access.service_accounts).map_err(Error::Refused)?;
     parsed.warnings.extend(warnings);
     oidc::check(options).map_err(Error::Refused)?;
+    check_peers(options).map_err(Error::Refused)?;
     etcd::check(options).map_err(Error::Refused)?;
     admission::check(&options.admission).map_err(Error::Refused)?;
     options.services.check().map_err(Error::Refused)?;
@@ -239,13 +236,25 @@ fn both(one: (&'static str, bool), other: (&'static str, bool)) -> Result<(), Er
     }
 }
 
+/// Refuses what is about servers of other versions on the same store.
+fn check_peers(options: &ServerOptions) -> Result<(), String> {
+    const GATE: &str = "UnknownVersionInteroperabilityProxy";
+    let Peers { ca_file, advertise_ip, advertise_port } = options.peers;
+    let flags = [
+        ("peer-ca-file", ca_file),
+        ("peer-advertise-ip", advertise_ip),
+        ("peer-advertise-port", advertise_port),
+    ];
+    let given = flags.into_iter().filter(|(_, is_given)| *is_given);
+    let errors = given.map(|(name, _)| format!("--{name} requires {GATE} feature to be turned on"));
+    emulation::aggregate(errors.collect())
+}
+
 fn apply(flag: &'static Flag, value: &str, parsed: &mut Parsed) -> Result<(), String> {
     value::check(flag.kind, value)?;
     match flag.effect {
         Effect::Set(set) => set(&mut parsed.options, value)?,
         Effect::Ignored(why) => parsed.warnings.push(format!("--{} has no effect: {why}", flag.name)),
-        Effect::Later if parsed.without_effect.contains(&flag.name) => {}
-        Effect::Later => parsed.without_effect.push(flag.name),
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
             };
         }
     }
-    let Parsed { options, without_effect, warnings } = match flags::parse(server_arguments(arguments)) {
+    let Parsed { options, warnings } = match flags::parse(server_arguments(arguments)) {
         Ok(parsed) => parsed,
         Err(error) => return fail(&error),
     };
@@ -66,9 +66,6 @@ fn main() -> ExitCode {
     }
     storage::make_private();
     logging::start(options.log_format, options.verbosity, options.modules.clone());
-    for name in without_effect {
-        log::warn!("--{name} is accepted but has no effect yet");
-    }
     for warning in warnings {
         log::warn!("{warning}");
     }

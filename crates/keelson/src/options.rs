@@ -57,6 +57,8 @@ pub(crate) struct ServerOptions {
     pub(crate) advertise_address: Option<IpAddr>,
     pub(crate) external_hostname: Option<String>,
     pub(crate) services: ServiceOptions,
+    /// What is said of servers of other versions.
+    pub(crate) peers: Peers,
     /// The value of `--runtime-config`; [`ServerOptions::selection`] is its meaning.
     pub(crate) runtime_config: RuntimeConfig,
     pub(crate) selection: registry::Selection,
@@ -273,6 +275,17 @@ pub(crate) enum Show {
     RawVersion,
 }
 
+/// Which of the flags about servers of other versions on the same store are given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Peers {
+    /// `--peer-ca-file`.
+    pub(crate) ca_file: bool,
+    /// `--peer-advertise-ip`.
+    pub(crate) advertise_ip: bool,
+    /// `--peer-advertise-port`.
+    pub(crate) advertise_port: bool,
+}
+
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
@@ -303,6 +316,7 @@ impl Default for ServerOptions {
             advertise_address: None,
             external_hostname: None,
             services: ServiceOptions::default(),
+            peers: Peers::default(),
             runtime_config: RuntimeConfig::default(),
             selection: registry::Selection::default(),
             watch_caches: registry::WatchCaches::default(),

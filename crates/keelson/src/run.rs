@@ -171,6 +171,11 @@ async fn serve(options: &ServerOptions, begin: Instant) -> Result<Ending, Error>
         definitions::RESOURCE,
         Arc::new(handled.clone()),
     );
+    let hooks = hooks.with(
+        "certificates.k8s.io",
+        "certificatesigningrequests",
+        Arc::new(controllers::CertificateDurations),
+    );
     let registry =
         registry(options, cache, authenticators.clone(), service_accounts.issuing, &shared, hooks)?;
     let registry = Arc::new(registry);

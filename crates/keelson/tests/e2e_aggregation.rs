@@ -684,6 +684,7 @@ fn quota_counts_objects_of_another_server_and_keeps_the_number_of_a_dead_one() {
     let maps = used("count/configmaps").as_str().unwrap().parse::<u32>().unwrap();
     let map = json!({"metadata": {"name": "one-more"}});
     assert_eq!(server.call("POST", "/api/v1/namespaces/default/configmaps", &map).unwrap().0, 201);
-    eventually("others are counted", PATIENCE, || used("count/configmaps") == (maps + 1).to_string());
+    let one_more = json!((maps + 1).to_string());
+    eventually("others are counted", PATIENCE, || used("count/configmaps") == one_more);
     assert_eq!(used(&name), "2");
 }

@@ -24,6 +24,7 @@ const MERGE: &str = "application/merge-patch+json";
 /// Every version is served, and nothing but the kinds themselves decides about their objects.
 const FLAGS: &[&str] = &[
     "--runtime-config=api/all=true",
+    "--feature-gates=ClusterTrustBundle=true",
     "--controllers=-*",
     "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition",
     "--controllers=-*",

@@ -2,7 +2,7 @@
 
 use crate::Kind;
 
-mod storage_version;
+pub mod storage_version;
 
 /// The rows, in the order of discovery.
 pub(crate) const KINDS: &[&Kind] = &[&storage_version::KIND];

@@ -51,6 +51,7 @@ mod workload;
 pub mod x509;
 
 pub use apiextensions::{Approval, NonStructural, note_stored_version};
+pub use apiserverinternal::storage_version;
 pub use batch::schedule;
 pub use batch::time_zone::find as find_time_zone;
 pub use certificates::CERTIFICATE_USAGES;

@@ -39,6 +39,12 @@ pub struct Gates {
     pub kubelet_fine_grained_authz: bool,
     /// `MaxUnavailableStatefulSet`.
     pub max_unavailable_stateful_set: bool,
+    /// `StorageVersionAPI`.
+    pub storage_version_api: bool,
+    /// `ClusterTrustBundle`.
+    pub cluster_trust_bundle: bool,
+    /// `ClusterTrustBundleProjection`.
+    pub cluster_trust_bundle_projection: bool,
 }
 
 impl Gates {
@@ -52,6 +58,9 @@ impl Gates {
         selinux_change_policy: true,
         kubelet_fine_grained_authz: true,
         max_unavailable_stateful_set: false,
+        storage_version_api: false,
+        cluster_trust_bundle: false,
+        cluster_trust_bundle_projection: false,
     };
 }
 

@@ -22,6 +22,8 @@ use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
+use std::collections::HashMap;
+
 const CERTIFICATE: &str = "CERTIFICATE";
 
 /// A block of a PEM text.
@@ -99,6 +101,14 @@ pub fn not_after(pem: &[u8]) -> Option<i64> {
     Some(certificate.validity().not_after.timestamp())
 }
 
+/// How many seconds the first certificate in PEM lasts; `None` if there is none that can be read.
+pub fn lifetime(pem: &[u8]) -> Option<i64> {
+    let block = blocks(pem).find(|block| block.label == CERTIFICATE)?;
+    let (_, certificate) = X509Certificate::from_der(&block.bytes).ok()?;
+    let validity = certificate.validity();
+    Some(validity.not_after.timestamp().saturating_sub(validity.not_before.timestamp()))
+}
+
 /// Checks certificates in PEM. Nothing at all is valid too.
 pub(crate) fn check_certificates(pem: &[u8]) -> Result<(), String> {
     if pem.is_empty() {
@@ -122,6 +132,50 @@ pub(crate) fn check_certificates(pem: &[u8]) -> Result<(), String> {
         }
     }
     if count == 0 { Err("must contain at least one CERTIFICATE PEM block".to_owned()) } else { Ok(()) }
+}
+
+/// What is wrong with a bundle of the certificates of authorities, in PEM: each has to be there once, and
+/// nothing else.
+pub(crate) fn trust_anchor_faults(pem: &[u8]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut anchors: Vec<(Vec<u8>, Vec<usize>)> = Vec::new();
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    for (at, block) in blocks(pem).enumerate() {
+        if block.label != CERTIFICATE {
+            faults.push(format!("entry {at} has bad block type: {}", block.label));
+        } else if block.has_headers {
+            faults.push(format!("entry {at} has PEM block headers"));
+        } else if let Some(why) = anchor_fault(&block.bytes) {
+            faults.push(format!("entry {at} {why}"));
+        } else {
+            let place = *places.entry(block.bytes.clone()).or_insert(anchors.len());
+            match anchors.get_mut(place) {
+                Some((_, indices)) => indices.push(at),
+                None => anchors.push((block.bytes, vec![at])),
+            }
+        }
+    }
+    if !faults.is_empty() {
+        return faults;
+    }
+    if anchors.is_empty() {
+        return vec!["at least one trust anchor must be provided".to_owned()];
+    }
+    let repeated = anchors.iter().filter(|(_, indices)| indices.len() > 1);
+    let shown = |indices: &[usize]| indices.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+    repeated.map(|(_, indices)| format!("duplicate trust anchor (indices [{}])", shown(indices))).collect()
+}
+
+/// What is wrong with the certificate of an authority.
+fn anchor_fault(der: &[u8]) -> Option<&'static str> {
+    let Ok((&[], certificate)) = X509Certificate::from_der(der) else {
+        return Some("does not parse as X.509");
+    };
+    match certificate.basic_constraints() {
+        Ok(Some(constraints)) if constraints.value.ca => None,
+        Ok(_) => Some("does not have the CA bit set"),
+        Err(_) => Some("does not parse as X.509"),
+    }
 }
 
 /// Checks authorities in PEM: one that can be read is enough, whatever is around it. Nothing at all is valid

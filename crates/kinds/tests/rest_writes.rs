@@ -86,6 +86,7 @@ fn listed_kinds_require_a_resource_version_on_update() {
             "CSIDriver",
             "CSINode",
             "CSIStorageCapacity",
+            "ClusterTrustBundle",
             "CustomResourceDefinition",
             "Lease",
             "LeaseCandidate",

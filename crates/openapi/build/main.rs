@@ -119,6 +119,8 @@ reached_from! {
     api::autoscaling::v2: [HorizontalPodAutoscaler],
     api::batch::v1: [CronJob, Job],
     api::certificates::v1: [CertificateSigningRequest],
+    api::certificates::v1alpha1: [ClusterTrustBundle],
+    api::certificates::v1beta1: [ClusterTrustBundle],
     api::coordination::v1: [Lease],
     api::coordination::v1alpha2: [LeaseCandidate],
     api::coordination::v1beta1: [LeaseCandidate],

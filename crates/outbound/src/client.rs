@@ -241,7 +241,7 @@ pub(crate) fn cause(error: &(dyn StdError + 'static)) -> String {
     while let Some(next) = inner.source() {
         inner = next;
     }
-    inner.to_string()
+    crate::refused::words(inner).unwrap_or_else(|| inner.to_string())
 }
 
 /// Whether the answer is not HTTP.

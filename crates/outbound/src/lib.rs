@@ -31,6 +31,7 @@ mod forward;
 mod held;
 mod kubeconfig;
 mod pool;
+mod refused;
 mod rpc;
 mod secret;
 mod shared;

@@ -1,6 +1,7 @@
 //! TLS towards other servers: which servers are trusted, and the certificate of the client.
 
 use crate::pool::{Pool, Purpose};
+use crate::refused::in_words;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
@@ -8,7 +9,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -178,15 +179,15 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let Some(pool) = &self.pool else { return Ok(ServerCertVerified::assertion()) };
-        if let Some(checked) = pool.check(certificate, Purpose::Server, now) {
-            checked?;
-            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-            return Ok(ServerCertVerified::assertion());
-        }
-        match &self.chains {
-            Some(chains) => chains.verify_server_cert(certificate, intermediates, name, ocsp, now),
-            None => Err(CertificateError::UnknownIssuer.into()),
-        }
+        let verified = match (pool.check(certificate, Purpose::Server, now), &self.chains) {
+            (Some(checked), _) => checked.map_err(Error::from).and_then(|()| {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }),
+            (None, Some(chains)) => chains.verify_server_cert(certificate, intermediates, name, ocsp, now),
+            (None, None) => Err(CertificateError::UnknownIssuer.into()),
+        };
+        verified.map_err(|error| in_words(error, certificate, name, now))
     }
 
     fn verify_tls12_signature(

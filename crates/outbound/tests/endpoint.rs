@@ -223,10 +223,10 @@ async fn only_trusted_servers_are_asked() {
     assert_eq!(get(localhost).await.unwrap().status, 200);
     let other_name = Tls { server_name: Some("example.com".into()), ..setup.tls() };
     let error = get(other_name).await.unwrap_err().to_string();
-    assert!(error.contains("not valid for name \"example.com\""), "{error}");
+    assert!(error.contains("x509: certificate is ") && error.ends_with("example.com"), "{error}");
     let stranger = Trust::from_pem(Authority::new().unwrap().certificate.as_bytes()).unwrap();
     let error = get(Tls { trust: stranger, ..Tls::default() }).await.unwrap_err().to_string();
-    assert!(error.contains("UnknownIssuer") || error.contains("BadSignature"), "{error}");
+    assert!(error.contains("x509: certificate signed by unknown authority"), "{error}");
     assert_eq!(setup.server.requests().len(), 3);
 }
 
@@ -273,11 +273,11 @@ async fn certificate_that_is_given_is_trusted_whatever_signed_it() {
     };
     assert_eq!(get(tls.clone()).await.unwrap().status, 200);
     let error = get(Tls { server_name: Some("example.com".into()), ..tls }).await.unwrap_err().to_string();
-    assert!(error.contains("not valid for name \"example.com\""), "{error}");
+    assert!(error.contains("x509: certificate is ") && error.ends_with("example.com"), "{error}");
     let other = Authority::new().unwrap().issue(&["127.0.0.1"]).unwrap();
     let trust = Trust::from_pem(other.certificate.as_bytes()).unwrap();
     let error = get(Tls { trust, ..Tls::default() }).await.unwrap_err().to_string();
-    assert!(error.contains("UnknownIssuer"), "{error}");
+    assert!(error.contains("x509: certificate signed by unknown authority"), "{error}");
 }
 
 #[tokio::test]

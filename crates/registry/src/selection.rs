@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 pub struct Selection {
     rules: BTreeMap<String, bool>,
     emulation: Emulation,
+    /// The groups and names of resources whose feature gates are off.
+    without_gate: Vec<(&'static str, &'static str)>,
 }
 
 /// The release that is emulated, and what is served of later ones.
@@ -71,7 +73,7 @@ pub enum NotYet {
 impl Selection {
     /// The defaults of a release.
     pub fn of(emulation: Emulation) -> Self {
-        Self { rules: BTreeMap::new(), emulation }
+        Self { rules: BTreeMap::new(), emulation, without_gate: Vec::new() }
     }
 
     /// Enables or disables the versions that a key of `--runtime-config` names: `api/all`, `api/ga`,
@@ -80,10 +82,16 @@ impl Selection {
         self.rules.insert(key.into(), on);
     }
 
+    /// Leaves out a resource, because its feature gate is off.
+    pub fn leave_out(&mut self, group: &'static str, resource: &'static str) {
+        self.without_gate.push((group, resource));
+    }
+
     /// Whether a kind is served in a version.
     pub fn serves(&self, kind: &Kind, version: &Version) -> bool {
         let life = &version.life;
-        self.is_enabled(kind, version)
+        !self.without_gate.contains(&(kind.group, kind.resource))
+            && self.is_enabled(kind, version)
             && !life.is_removed_in(self.emulation.release)
             && (life.introduced <= self.emulation.release || self.serves_later(kind, version))
     }

@@ -19,6 +19,7 @@ mod options;
 mod peers;
 mod rbac;
 mod service;
+mod storage_versions;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -54,6 +55,8 @@ const MANAGER: &str = "kube-apiserver";
 const RENEWAL: Duration = Duration::from_secs(10);
 /// How often the system namespaces are looked at: one that was deleted is made again.
 const NAMESPACE_INTERVAL: Duration = Duration::from_secs(60);
+/// How often `StorageVersion` objects are looked at.
+const VERSIONS_INTERVAL: Duration = Duration::from_secs(600);
 /// How often the identity leases of servers that are gone are removed.
 const SWEEP: Duration = Duration::from_secs(3600);
 
@@ -192,12 +195,19 @@ impl Hooks {
         *self.keeping.lock().unwrap_or_else(PoisonError::into_inner) = boot.keep_defaults();
         then();
         let mut sweep = Instant::now();
+        let mut versions = Instant::now();
         let mut namespaces = Instant::now() + NAMESPACE_INTERVAL;
         loop {
             if sweep <= Instant::now() {
                 sweep += SWEEP;
                 if let Err(error) = identity::remove_expired(&boot.client).await {
                     log::warn!(error:% = error.message; "the identities of servers that are gone could not be removed");
+                }
+            }
+            if values.gates.storage_version_api && versions <= Instant::now() {
+                versions = Instant::now() + VERSIONS_INTERVAL;
+                if let Err(error) = boot.storage_versions().await {
+                    log::warn!(error:% = error.message; "the versions that this server stores could not be written down");
                 }
             }
             sleep(RENEWAL).await;
@@ -302,6 +312,14 @@ impl Boot<'_> {
             return Ok(());
         }
         rbac::reconcile(&self.client, self.values.gates, &self.values.pages).await
+    }
+
+    /// What this server says of the versions that it stores.
+    async fn storage_versions(&self) -> Result<(), Status> {
+        match self.is_served(storage_versions::STORAGE_VERSIONS) {
+            true => storage_versions::write(&self.client).await,
+            false => Ok(()),
+        }
     }
 
     async fn flow_control(&self) -> Result<(), Status> {

@@ -19,6 +19,12 @@ const DEFAULTS: &str = include_str!("rbac.txt");
 /// What the gate `DynamicResourceAllocation` adds, in the same form.
 const DEVICE_DEFAULTS: &str = include_str!("rbac_devices.txt");
 
+/// What the gate `ClusterTrustBundle` adds, in the same form.
+const TRUST_BUNDLE_DEFAULTS: &str = include_str!("rbac_trust_bundles.txt");
+
+/// What the gate `StorageVersionAPI` adds, in the same form.
+const STORAGE_VERSION_DEFAULTS: &str = include_str!("rbac_storage_versions.txt");
+
 /// What the gates `ComponentFlagz` and `ComponentStatusz` add, by the path.
 const PAGES: [(&str, &str); 2] = [
     (
@@ -89,9 +95,14 @@ fn defaults(client: &Client, gates: kinds::Gates, pages: &[&str]) -> Result<Vec<
     };
     let mut defaults = DEFAULTS.lines().map(read).collect::<Result<Vec<_>, _>>()?;
     leave_out(&mut defaults, gates);
-    let of_gates = if gates.dynamic_resource_allocation { DEVICE_DEFAULTS } else { "" };
+    let of_gates = [
+        (gates.dynamic_resource_allocation, DEVICE_DEFAULTS),
+        (gates.cluster_trust_bundle, TRUST_BUNDLE_DEFAULTS),
+        (gates.storage_version_api, STORAGE_VERSION_DEFAULTS),
+    ];
+    let of_gates = of_gates.into_iter().filter(|(is_on, _)| *is_on).flat_map(|(_, lines)| lines.lines());
     let of_pages = PAGES.iter().filter(|(path, _)| pages.contains(path)).map(|(_, line)| *line);
-    for line in of_gates.lines().chain(of_pages) {
+    for line in of_gates.chain(of_pages) {
         let more = read(line)?;
         let is_it = |one: &&mut DefaultObject| one.resource == more.resource && one.name() == more.name();
         match defaults.iter_mut().find(is_it) {

@@ -7,7 +7,7 @@ use object::Value;
 use schema::Status;
 use tasks::Deferred;
 
-/// The plugin. Bundles are not built in: it is about those that somebody defines under their name.
+/// The plugin.
 pub struct ClusterTrustBundleAttest {
     authorizer: Authorizer,
 }

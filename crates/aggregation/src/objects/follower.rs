@@ -26,6 +26,8 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(800), Duration::from_secs(3
 const WATCH: u64 = 300;
 /// How much longer than its time a watch may last.
 const OVERTIME: Duration = Duration::from_secs(30);
+/// The most chunks of a list.
+const MOST_CHUNKS: usize = 10_000;
 /// The longest event.
 const LONGEST: usize = 16 << 20;
 
@@ -100,7 +102,7 @@ impl Follower {
         let user = self.user("list").await?;
         let mut listed: HashSet<Text> = HashSet::new();
         let mut query = format!("limit={CHUNK}");
-        loop {
+        for _ in 0..MOST_CHUNKS {
             let chunk = self.aggregation.chunk(&user, &self.of, &query, PATIENCE).await?;
             for object in chunk.get("items").and_then(Value::as_list).unwrap_or_default() {
                 if let Some(object) = RemoteObject::read(object) {
@@ -117,6 +119,7 @@ impl Follower {
                 token => query = format!("limit={CHUNK}&continue={}", escaped(token)),
             }
         }
+        Err(format!("the list has more than {MOST_CHUNKS} chunks"))
     }
 
     /// Takes the changes after a resourceVersion.

@@ -115,7 +115,7 @@ async fn kind_stays_while_its_discovery_fails_and_goes_with_its_service() {
 async fn kinds_that_cannot_be_followed_are_known_and_not_kept() {
     let (mirror, _, _subscription) = mirror();
     let metrics = RemoteResource { verbs: vec!["get".into(), "list".into()], ..widgets("v1") };
-    let known = resources(&[metrics.clone()], &[]);
+    let known = resources(std::slice::from_ref(&metrics), &[]);
     assert!(mirror.shared.set_known(known.clone(), &known).is_empty());
     assert_eq!(mirror.kind("example.com", "v1", "Widget"), Known::Kind(metrics));
     assert!(mirror.resource("widgets.example.com").is_none());

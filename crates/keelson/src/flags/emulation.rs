@@ -17,7 +17,10 @@ pub(super) fn resolve(options: &mut ServerOptions) -> Result<Vec<String>, String
     errors.extend(options.runtime_config.errors(options.priority_and_fairness));
     errors.extend(resolved.conflict.map(str::to_owned));
     aggregate(errors)?;
-    let selection = options.runtime_config.selection(options.emulation.of(version))?;
+    let mut selection = options.runtime_config.selection(options.emulation.of(version))?;
+    if !options.gates.objects.cluster_trust_bundle {
+        selection.leave_out("certificates.k8s.io", "clustertrustbundles");
+    }
     selection.check().map_err(|error| error.to_string())?;
     options.selection = selection;
     options.emulated = version;

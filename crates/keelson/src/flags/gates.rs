@@ -93,6 +93,18 @@ pub(crate) struct GateState {
     pub(crate) enabled: bool,
 }
 
+/// Gates that cannot be turned on by their names, and why.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "UnknownVersionInteroperabilityProxy",
+        "requests are not handed on to servers of other versions, so that all servers on a store have to serve the same",
+    ),
+    (
+        "StorageVersionMigrator",
+        "there are no storageversionmigrations; a write without a change brings an object into the storage version",
+    ),
+];
+
 /// The only component there is. A gate may be written with it: `kube:WatchList=true`.
 const COMPONENT: &str = "kube";
 
@@ -126,6 +138,12 @@ pub(super) fn resolve(values: &[String], version: EmulatedVersion) -> Result<Res
             Stage::Ga => warnings.push(format!(
                 "Setting GA feature gate {name}={on}. It will be removed in a future release."
             )),
+            Stage::Alpha | Stage::Beta if *on => errors.extend(
+                REFUSED
+                    .iter()
+                    .find(|row| row.0 == *name)
+                    .map(|(name, why)| format!("the feature gate {name} is not supported: {why}")),
+            ),
             Stage::Alpha | Stage::Beta => {}
         }
     }
@@ -259,6 +277,9 @@ fn set(gates: &mut Gates, name: &str, on: bool) -> bool {
         "MultiCIDRServiceAllocator" => gates.objects.multi_cidr_service_allocator = on,
         "InPlacePodVerticalScaling" => gates.objects.in_place_pod_vertical_scaling = on,
         "SELinuxChangePolicy" => gates.objects.selinux_change_policy = on,
+        "StorageVersionAPI" => gates.objects.storage_version_api = on,
+        "ClusterTrustBundle" => gates.objects.cluster_trust_bundle = on,
+        "ClusterTrustBundleProjection" => gates.objects.cluster_trust_bundle_projection = on,
         "MaxUnavailableStatefulSet" => gates.objects.max_unavailable_stateful_set = on,
         "KubeletFineGrainedAuthz" => gates.objects.kubelet_fine_grained_authz = on,
         "AuthorizeWithSelectors" => gates.authorization_selectors = on,

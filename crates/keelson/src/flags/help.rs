@@ -43,17 +43,6 @@ pub(crate) fn text() -> String {
             push_wrapped(&mut out, &format!("--{}: {why}", flag.name), 2);
         }
     }
-    out.push_str(
-        "\nAccepted without effect so far, each with a warning, so that a command line of the reference works:\n",
-    );
-    for group in Group::ALL {
-        let is_later = |flag: &&Flag| flag.group == *group && matches!(flag.effect, Effect::Later);
-        let names: Vec<String> = flags().filter(is_later).map(|flag| format!("--{}", flag.name)).collect();
-        if !names.is_empty() {
-            let _ = writeln!(out, "  {}:", group.title());
-            push_wrapped(&mut out, &names.join(" "), INDENT);
-        }
-    }
     out
 }
 

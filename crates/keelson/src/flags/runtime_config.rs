@@ -24,8 +24,6 @@ const KNOWN_NOT_SERVED: &[(&str, &str)] = &[
     ("autoscaling", "v2beta1"),
     ("autoscaling", "v2beta2"),
     ("batch", "v1beta1"),
-    ("certificates.k8s.io", "v1alpha1"),
-    ("certificates.k8s.io", "v1beta1"),
     ("discovery.k8s.io", "v1beta1"),
     ("events.k8s.io", "v1beta1"),
     ("extensions", "v1beta1"),

@@ -39,9 +39,10 @@ const fn ignored(
     Flag { name, group, kind, default, help: "", effect: Effect::Ignored(why) }
 }
 
-/// A flag of the reference that has no effect yet.
-const fn later(name: &'static str, group: Group, kind: ValueType, default: &'static str) -> Flag {
-    Flag { name, group, kind, default, help: "", effect: Effect::Later }
+/// Notes that a text is given.
+fn switch_on(slot: &mut bool, value: &str) -> Result<(), String> {
+    *slot = !value.is_empty();
+    Ok(())
 }
 
 /// Adds the values of a list that may be given several times.

@@ -33,10 +33,7 @@ fn default_options() -> ServerOptions {
 #[test]
 fn defaults_are_those_of_the_help() {
     let parsed = parse([]).unwrap();
-    assert_eq!(
-        parsed,
-        Parsed { options: default_options(), without_effect: Vec::new(), warnings: Vec::new() }
-    );
+    assert_eq!(parsed, Parsed { options: default_options(), warnings: Vec::new() });
     // The flags of an issuer have an effect together only.
     let is_alone = |flag: &&Flag| !flag.name.starts_with("oidc-");
     let defaults = flags().filter(|flag| !flag.default.is_empty());
@@ -155,24 +152,26 @@ fn flags_about_serving_are_checked_with_the_texts_of_the_reference() {
 }
 
 #[test]
-fn flags_without_effect_are_named_once_each_and_ignored_ones_with_the_reason() {
-    let line = "--peer-advertise-ip=a --peer-ca-file /x --contention-profiling --peer-advertise-ip=b";
-    let parsed = parse(words(line)).unwrap();
-    assert_eq!(parsed.without_effect, ["peer-advertise-ip", "peer-ca-file"]);
+fn ignored_flags_are_named_with_the_reason() {
+    let parsed = parse(words("--contention-profiling")).unwrap();
     let why = "--contention-profiling has no effect: there is no record of contended locks in Rust; the profiles block and mutex are empty.";
     assert_eq!(parsed.warnings, [why]);
     assert_eq!(parsed.options, default_options());
     assert!(help::text().contains("  --default-watch-cache-size: all objects are always in memory.\n"));
 }
 
-/// Anything else works, is refused, or says why it is ignored.
 #[test]
-fn only_flags_of_parts_that_are_not_there_yet_wait_for_them() {
-    for flag in flags().filter(|flag| matches!(flag.effect, Effect::Later)) {
-        let waits = matches!(flag.group, Group::Audit | Group::Peers | Group::Observation)
-            || ["max-requests-inflight", "max-mutating-requests-inflight"].contains(&flag.name);
-        assert!(waits, "{}", flag.name);
-    }
+fn servers_of_other_versions_are_refused_with_the_reason() {
+    assert_eq!(
+        error("--peer-ca-file=/x"),
+        "--peer-ca-file requires UnknownVersionInteroperabilityProxy feature to be turned on"
+    );
+    assert_eq!(
+        error("--peer-advertise-ip=10.0.0.1 --peer-advertise-port=1"),
+        "[--peer-advertise-ip requires UnknownVersionInteroperabilityProxy feature to be turned on, --peer-advertise-port requires UnknownVersionInteroperabilityProxy feature to be turned on]"
+    );
+    let refused = error("--feature-gates=UnknownVersionInteroperabilityProxy=true");
+    assert!(refused.contains("all servers on a store have to serve the same"), "{refused}");
 }
 
 #[test]

@@ -3,13 +3,17 @@
 use crate::Resets;
 use crate::cells::{UNSET, text_or, with_more};
 use crate::checks::shown_texts;
-use crate::{About, Cell, Column, Kind, NameRule, Rules, Scope, Strategy, Subresource, Version, columns};
-use object::Map;
+use crate::{
+    About, Cell, Column, Kind, NameRule, Rules, Scope, Strategy, Subresource, Version, columns, map_at,
+    object_meta,
+};
 use object::field::{BadValue, Error, List, Path};
 use object::name::{
     Messages, Mode, dns1035_label, dns1123_subdomain, invalid, name_is_dns_subdomain, pattern_message,
     qualified_name,
 };
+use object::time::Time;
+use object::{Map, Value};
 use schema::view::{Items, View};
 use schema::views::apiserverinternal::v1alpha1::{
     ServerStorageVersion, StorageVersion, StorageVersionCondition, StorageVersionStatus,
@@ -69,6 +73,53 @@ impl Strategy for StorageVersionStrategy {
 
     fn name_rule(&self) -> NameRule {
         NameRule::GroupAndResource
+    }
+}
+
+/// Sets what the servers have in common: the version that all of them store, if it is one, and the
+/// condition about that.
+pub fn set_common_encoding(object: &mut Map, now: Time) {
+    let generation = object_meta::number(object, "generation").unwrap_or_default();
+    let (versions, before) = {
+        let status = StorageVersion::of(object).status();
+        let versions: Vec<String> =
+            status.storage_versions().iter().map(|server| server.encoding_version().to_owned()).collect();
+        (versions, status.common_encoding_version().map(str::to_owned))
+    };
+    let common = versions.first().filter(|first| versions.iter().all(|version| version == *first));
+    let (status, reason, message) = match common {
+        Some(_) => ("True", "CommonEncodingVersionSet", "Common encoding version set"),
+        None => ("False", "CommonEncodingVersionUnset", "Common encoding version unset"),
+    };
+    let is_another = before.is_some() && common.is_some() && before.as_ref() != common;
+    let Some(of) = map_at(object, "status") else { return };
+    match common {
+        Some(common) => drop(of.insert("commonEncodingVersion", common.as_str())),
+        None => drop(of.remove("commonEncodingVersion")),
+    }
+    let conditions = of.get_or_insert_with("conditions", || Value::from(Vec::new()));
+    let Some(conditions) = conditions.as_list_mut() else { return };
+    let is_it = |condition: &&mut Value| {
+        condition.get("type").and_then(Value::as_str) == Some("AllEncodingVersionsEqual")
+    };
+    let mut condition = Map::new();
+    condition.insert("type", "AllEncodingVersionsEqual");
+    condition.insert("status", status);
+    if generation != 0 {
+        condition.insert("observedGeneration", generation);
+    }
+    condition.insert("lastTransitionTime", now.text());
+    condition.insert("reason", reason);
+    condition.insert("message", message);
+    match conditions.iter_mut().find(is_it) {
+        None => conditions.push(condition.into()),
+        Some(known) => {
+            let is_same = known.get("status").and_then(Value::as_str) == Some(status);
+            if let Some(since) = known.get("lastTransitionTime").filter(|_| is_same && !is_another).cloned() {
+                condition.insert("lastTransitionTime", since);
+            }
+            *known = condition.into();
+        }
     }
 }
 

@@ -209,7 +209,7 @@ pub(super) fn change(new: &Map, old: &Map, through: Through, rules: &Rules<'_>) 
 }
 
 /// The rule for the name of a signer: `example.com/signer-name`.
-fn signer_name(name: &str, path: &Path<'_>) -> List {
+pub(crate) fn signer_name(name: &str, path: &Path<'_>) -> List {
     const MOST: usize = MAX_SUBDOMAIN_LENGTH + 1 + MAX_SUBDOMAIN_LENGTH + 1 + MAX_LABEL_LENGTH;
     if name.is_empty() {
         return Error::required(path, "").into();

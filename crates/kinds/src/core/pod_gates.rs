@@ -1,8 +1,8 @@
 //! The pod fields of disabled features: they are dropped unless the old object uses them.
 //!
-//! Disabled are pod-level resources, trust bundles in projected volumes, image volumes, stop signals, the
-//! health of allocated resources, the observed generation of pods, and without their gates dynamic resource
-//! allocation and the resizing of running pods.
+//! Disabled are pod-level resources, image volumes, stop signals, the health of allocated resources, the
+//! observed generation of pods, and without their gates dynamic resource allocation, the resizing of running
+//! pods and trust bundles in projected volumes.
 
 use crate::Gates;
 use crate::defaults::{each, update_map};
@@ -27,7 +27,10 @@ pub(crate) fn drop_disabled(spec: &mut Map, old: Option<&Map>, gates: Gates) {
     if !gates.in_place_pod_vertical_scaling && !old.is_some_and(has_resize_policies) {
         each_container(spec, |container| drop(container.remove("resizePolicy")));
     }
-    if has_trust_bundles(PodSpec::of(spec)) && !old.is_some_and(has_trust_bundles) {
+    if !gates.cluster_trust_bundle_projection
+        && has_trust_bundles(PodSpec::of(spec))
+        && !old.is_some_and(has_trust_bundles)
+    {
         each(spec, "volumes", |volume| {
             update_map(volume, "projected", |projected| {
                 each(projected, "sources", |source| drop(source.remove("clusterTrustBundle")));

@@ -1,7 +1,7 @@
 //! The flags of other servers, of metrics and traces.
 
 use super::super::{Effect, Flag, Group, ValueType, metrics, value};
-use super::{NO_CONTENTION, add, ignored, later, optional, switch};
+use super::{NO_CONTENTION, add, ignored, optional, switch, switch_on};
 
 /// The rows.
 pub(super) const FLAGS: &[Flag] = &[
@@ -128,9 +128,30 @@ pub(super) const FLAGS: &[Flag] = &[
         help: "An EgressSelectorConfiguration. Connections are opened directly: a configuration that says something else is refused.",
         effect: Effect::Set(|options, value| optional(&mut options.egress_selector, value)),
     },
-    later("peer-advertise-ip", Group::Peers, ValueType::Text, ""),
-    later("peer-advertise-port", Group::Peers, ValueType::Text, ""),
-    later("peer-ca-file", Group::Peers, ValueType::Text, ""),
+    Flag {
+        name: "peer-advertise-ip",
+        group: Group::Peers,
+        kind: ValueType::Text,
+        default: "",
+        help: "Refused, as with the reference without the feature gate UnknownVersionInteroperabilityProxy, which is refused here too.",
+        effect: Effect::Set(|options, value| switch_on(&mut options.peers.advertise_ip, value)),
+    },
+    Flag {
+        name: "peer-advertise-port",
+        group: Group::Peers,
+        kind: ValueType::Text,
+        default: "",
+        help: "Refused, as with the reference without the feature gate UnknownVersionInteroperabilityProxy, which is refused here too.",
+        effect: Effect::Set(|options, value| switch_on(&mut options.peers.advertise_port, value)),
+    },
+    Flag {
+        name: "peer-ca-file",
+        group: Group::Peers,
+        kind: ValueType::Text,
+        default: "",
+        help: "Refused, as with the reference without the feature gate UnknownVersionInteroperabilityProxy, which is refused here too.",
+        effect: Effect::Set(|options, value| switch_on(&mut options.peers.ca_file, value)),
+    },
     Flag {
         name: "proxy-client-cert-file",
         group: Group::Peers,

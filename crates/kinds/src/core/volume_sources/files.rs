@@ -1,16 +1,20 @@
-//! Volumes whose files the kubelet writes: secrets, config maps, the downward API, and projections of them.
-//! Trust bundles are dropped before they could be checked.
+//! Volumes whose files the kubelet writes: secrets, config maps, the downward API, and projections of them,
+//! of tokens and of trust bundles.
 
 use super::local_path;
+use crate::certificates::{bundle_name, signer_name};
 use crate::checks;
 use crate::core::pod_rules::PodOptions;
 use crate::core::pod_rules::field_refs::{ContainerName, object_field, resource_field};
+use crate::label_selector::{self, Values};
 use crate::seen::Seen;
-use object::field::{Error, List, Path};
+use object::field::{BadValue, Error, List, Path};
+use object::name::Mode;
+use object::quote::quote;
 use schema::view::{Items, View};
 use schema::views::core::v1::{
-    ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, ProjectedVolumeSource,
-    SecretVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
+    ClusterTrustBundleProjection, ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource,
+    KeyToPath, ProjectedVolumeSource, SecretVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
 };
 
 /// The fields of a pod that a file may show.
@@ -128,6 +132,9 @@ impl<'a> Files<'a, '_> {
         if let Some(token) = source.service_account_token() {
             self.token(token, options, &path.child("serviceAccountToken"));
         }
+        if let Some(bundle) = source.cluster_trust_bundle() {
+            self.trust_bundle(bundle, &path.child("clusterTrustBundle"));
+        }
         if source.map().len() > 1 {
             let why = "may not specify more than 1 volume type per source";
             self.errors.push(Error::forbidden(path, why));
@@ -155,6 +162,56 @@ impl<'a> Files<'a, '_> {
         } else if !options.non_local_token_paths {
             self.errors.append(local_path::not_reserved(token.path(), &at));
         }
+    }
+
+    fn trust_bundle(&mut self, bundle: ClusterTrustBundleProjection<'a>, path: &Path<'_>) {
+        let errors = &mut self.errors;
+        match (bundle.name(), bundle.signer_name()) {
+            (Some(name), Some(signer)) => {
+                let shown = format!(
+                    "core.ClusterTrustBundleProjection{{Name:{}, SignerName:{}, Path:{}}}",
+                    quote(name),
+                    quote(signer),
+                    quote(bundle.path())
+                );
+                let why = "only one of name and signerName may be used";
+                errors.push(Error::invalid(path, BadValue::Raw(shown), why));
+            }
+            (Some(name), None) => {
+                let at = path.child("name");
+                if name.is_empty() {
+                    errors.push(Error::required(&at, "must be a valid object name"));
+                }
+                let signer = name.rsplit_once(':').map(|(signer, _)| signer.replace(':', "/"));
+                let faults = bundle_name(&signer.unwrap_or_default(), name, Mode::Name);
+                errors.extend(faults.into_iter().map(|why| {
+                    Error::invalid(&at, name, format!("not a valid clustertrustbundlename: {why}"))
+                }));
+                if let Some(selector) = bundle.label_selector() {
+                    let why = "labelSelector must be unset if name is specified";
+                    let shown = label_selector::shown(Some(selector));
+                    errors.push(Error::invalid(&path.child("labelSelector"), shown, why));
+                }
+            }
+            (None, Some(signer)) => {
+                let at = path.child("signerName");
+                if signer.is_empty() {
+                    errors.push(Error::required(&at, "must be a valid signer name"));
+                }
+                errors.append(signer_name(signer, &at));
+                if let Some(selector) = bundle.label_selector() {
+                    let at = path.child("labelSelector");
+                    errors.append(label_selector::validate(selector, Values::Checked, &at));
+                }
+            }
+            (None, None) => {
+                errors.push(Error::required(path, "either name or signerName must be specified"));
+            }
+        }
+        let at = path.child("path");
+        errors.extend(checks::required(bundle.path(), &at));
+        errors.append(local_path::not_reserved(bundle.path(), &at));
+        self.take(bundle.path(), bundle.path());
     }
 
     /// Takes the path of a file. `shown` is in the error if it is taken already.
