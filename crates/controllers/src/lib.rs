@@ -49,6 +49,7 @@ mod pod_garbage;
 mod policy_status;
 mod queue;
 mod quota_status;
+mod resource_claims;
 mod root_ca;
 mod selection;
 mod selectors;
@@ -58,7 +59,6 @@ pub mod service_repair;
 mod stock;
 mod supervisor;
 mod taint_eviction;
-mod taints;
 #[cfg(test)]
 mod testing;
 mod token_cleaner;
@@ -140,6 +140,7 @@ pub const CONTROLLERS: &[Controller] = &[
     pod_garbage::CONTROLLER,
     workloads::replicas::REPLICA_SETS,
     workloads::replicas::REPLICATION_CONTROLLERS,
+    resource_claims::CONTROLLER,
     quota_status::CONTROLLER,
     root_ca::CONTROLLER,
     service_cidrs::CONTROLLER,

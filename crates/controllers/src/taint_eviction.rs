@@ -5,7 +5,7 @@ use crate::follow::{StartFrom, follow};
 use crate::objects::mentions;
 use crate::pod_ends::{self, Disruption, Phase, unless_gone};
 use crate::queue::{Queue, Reconcile, RequeueAfter};
-use crate::taints::{NO_EXECUTE, tolerates};
+use crate::workloads::node_fit::{NO_EXECUTE, tolerates};
 use crate::workloads::pod;
 use crate::{Context, Controller, EventType, Recorder, Subject};
 use cache::{Entry, Filter, Freshness, Query, Resource, Update};

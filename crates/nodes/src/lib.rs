@@ -24,6 +24,8 @@
 //!
 //! As long as there are such nodes, the server serves `metrics.k8s.io` about them.
 //!
+//! Where `Stage` objects of KWOK exist for nodes or pods, these live by them instead; other kinds can too.
+//!
 //! A node can say in `keelson.io/capacity` what it has: `cpu=4,memory=16Gi,pods=110`.
 
 mod addresses;
@@ -35,6 +37,8 @@ mod options;
 mod pod_end;
 mod pod_status;
 mod schedule;
+mod stage_objects;
+mod staged;
 #[cfg(test)]
 mod testing;
 mod usage;

@@ -151,6 +151,7 @@ fn served(
     let resource_type = ResourceType {
         verbs: vec![Verb::Get, Verb::List],
         singular: Text::default(),
+        announced_storage: None,
         columns: vec![
             ColumnDefinition::from(&Column::NAME),
             column("cpu", "quantity", "The CPU that is used"),

@@ -4,16 +4,19 @@ use crate::addresses::{self, Pool, Range};
 use crate::options::Options;
 use crate::pod_status::{self, Next, Place};
 use crate::schedule::Schedule;
+use crate::stage_objects::{self, OtherKey};
+use crate::staged::{Applying, Staged, Turn};
 use crate::{create, heartbeat, is_fake, may_be_fake, metrics_api, node_status};
 use auth::SystemIdentity;
-use cache::{Cache, Cursor, Entry, Update};
-use controllers::{StartFrom, StockLease, follow};
+use cache::{Cache, Cursor, Entry, Resource, Update};
+use controllers::{Recorder, StartFrom, StockLease, follow};
 use object::{Map, Text, Value};
-use registry::{Address, Client, DeleteOptions, Registry};
+use registry::{Address, Catalog, Client, DeleteOptions, Registry, Served};
 use schema::status::Reason;
 use schema::view::View as _;
 use schema::views::core::v1;
 use schema::{Status, stored};
+use stages::{Stage, Target};
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +26,10 @@ use tokio::sync::Notify;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
+/// The service account in `kube-system` that stages act as, but for those of pods and nodes.
+const STAGES_ACCOUNT: &str = "kwok-controller";
+/// The component of events.
+const COMPONENT: &str = "kubelet";
 /// How many nodes and pods are written at the same time.
 const AT_ONCE: usize = 128;
 /// The manager of the fields that a kubelet writes.
@@ -39,24 +46,32 @@ enum Key {
     Node(Text),
     /// A pod, by namespace and name.
     Pod(Text, Text),
+    /// Another object that lives by stages.
+    Other(OtherKey),
 }
 
 /// A node that is played here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
-    address: Ipv4Addr,
-    range: Option<Range>,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) range: Option<Range>,
 }
 
 /// What is known of nodes and pods.
 pub(crate) struct State {
     schedule: Schedule<Key>,
     pub(crate) nodes: HashMap<Text, Node>,
-    pool: Pool,
+    pub(crate) pool: Pool,
     /// The pods of nodes that are not played here (yet), by node.
     elsewhere: HashMap<Text, BTreeSet<(Text, Text)>>,
     pub(crate) stock: StockLease,
     others: usize,
+    /// The stages by which objects live.
+    staged: Staged<Key>,
+    /// When the Leases of nodes that live by stages were renewed.
+    renewed: HashMap<Text, Instant>,
+    /// The kinds, neither pods nor nodes, whose stages have changed.
+    restaged: BTreeSet<Target>,
 }
 
 /// The state, and who waits for it.
@@ -66,10 +81,13 @@ pub(crate) struct Shared {
     pub(crate) stock_changed: Notify,
     /// Whether there are nodes may have changed, which `metrics_api` asks.
     pub(crate) metrics_due: Notify,
+    /// The kinds with stages have changed.
+    restaged: Notify,
+    cache: Arc<Cache>,
 }
 
 impl Shared {
-    fn new(cache: &Cache) -> Arc<Self> {
+    fn new(cache: &Arc<Cache>) -> Arc<Self> {
         let mut pool = Pool::default();
         // Addresses that pods have are known before the first one is given.
         if let Some(pods) = cache.resource("pods") {
@@ -86,13 +104,49 @@ impl Shared {
             elsewhere: HashMap::new(),
             stock: heartbeat::stock_lease(),
             others: 0,
+            staged: Staged::default(),
+            renewed: HashMap::new(),
+            restaged: BTreeSet::new(),
         };
         Arc::new(Self {
             state: Mutex::new(state),
             due: Notify::new(),
             stock_changed: Notify::new(),
             metrics_due: Notify::new(),
+            restaged: Notify::new(),
+            cache: cache.clone(),
         })
+    }
+
+    /// Forgets all stages.
+    pub(crate) fn clear_stages(&self) {
+        let changed = self.lock().staged.clear();
+        self.look_at_all(&changed);
+    }
+
+    /// Has all objects of some kinds looked at, whose stages have changed.
+    pub(crate) fn look_at_all(&self, targets: &[Target]) {
+        for target in targets {
+            if *target == stage_objects::nodes() {
+                let mut state = self.lock();
+                let names: Vec<Text> = state.nodes.keys().cloned().collect();
+                names.into_iter().for_each(|name| state.schedule.add(Key::Node(name)));
+            } else if *target == stage_objects::pods() {
+                let Some(pods) = self.cache.resource("pods") else { continue };
+                Cursor::new(pods).advance(|update| {
+                    if let Update::Change { after: Some(pod), .. } = update {
+                        let mut state = self.lock();
+                        if state.nodes.contains_key(pod.field("spec.nodeName").unwrap_or_default()) {
+                            state.schedule.add(Key::Pod(pod.namespace().into(), pod.name().into()));
+                        }
+                    }
+                });
+            } else {
+                self.lock().restaged.insert(target.clone());
+                self.restaged.notify_one();
+            }
+        }
+        self.due.notify_one();
     }
 
     /// The state.
@@ -125,10 +179,22 @@ pub fn start(registry: &Arc<Registry>, options: &Options) -> Task {
 async fn run(registry: &Arc<Registry>, options: Options) {
     let client = Client::new(registry.clone(), SystemIdentity::ApiServer, FIELD_MANAGER);
     let shared = Shared::new(registry.cache());
+    stage_objects::load(&client, &shared);
     let Some(_followers) = follow_all(&shared, registry.cache()) else { return };
     let heartbeats = heartbeat::run(shared.clone(), client.clone());
     let metrics = metrics_api::run(client.clone(), shared.clone());
-    let worker = Arc::new(Worker { client: client.clone(), shared, options: options.clone() });
+    let recorder = Recorder::new(client.clone(), COMPONENT);
+    let following = stage_objects::run(client.clone(), recorder.clone(), shared.clone());
+    let others = follow_others(client.clone(), shared.clone());
+    let identity = SystemIdentity::Controller(STAGES_ACCOUNT);
+    let of_others = Client::new(registry.clone(), identity, FIELD_MANAGER);
+    let worker = Arc::new(Worker {
+        client: client.clone(),
+        shared,
+        options: options.clone(),
+        recorder,
+        others: of_others,
+    });
     let creating = async {
         create::create(&client, &options).await;
         std::future::pending::<()>().await;
@@ -138,6 +204,8 @@ async fn run(registry: &Arc<Registry>, options: Options) {
         () = creating => {}
         () = heartbeats => {}
         () = serving(metrics) => {}
+        () = following => {}
+        () = others => {}
     }
 }
 
@@ -160,6 +228,53 @@ fn follow_all(shared: &Arc<Shared>, cache: &Cache) -> Option<[Task; 3]> {
         of("pods", pod_changed)?,
         of("leases.coordination.k8s.io", lease_changed)?,
     ])
+}
+
+/// Follows the objects of kinds that live by stages, but for pods and nodes.
+async fn follow_others(client: Client, shared: Arc<Shared>) {
+    let mut catalog = client.registry().follow_catalog();
+    let mut following: HashMap<Target, (Arc<Resource>, Task)> = HashMap::new();
+    loop {
+        let current = catalog.borrow_and_update().clone();
+        let (targets, changed) = {
+            let mut state = shared.lock();
+            (state.staged.targets(), std::mem::take(&mut state.restaged))
+        };
+        following.retain(|target, _| targets.contains(target) && !changed.contains(target));
+        let own = [stage_objects::nodes(), stage_objects::pods()];
+        for target in targets.into_iter().filter(|target| !own.contains(target)) {
+            let resource = served(&current, &target).and_then(|served| served.stored.as_ref());
+            let Some(resource) = resource.map(|stored| stored.resource.clone()) else {
+                following.remove(&target);
+                continue;
+            };
+            if following.get(&target).is_some_and(|(known, _)| Arc::ptr_eq(known, &resource)) {
+                continue;
+            }
+            let task = follow(resource.clone(), StartFrom::State, {
+                let (shared, target) = (shared.clone(), target.clone());
+                move |update| {
+                    if let Update::Change { after: Some(entry), .. } = update {
+                        let (namespace, name) = (entry.namespace().into(), entry.name().into());
+                        let key = OtherKey { target: target.clone(), namespace, name };
+                        shared.lock().schedule.add(Key::Other(key));
+                        shared.due.notify_one();
+                    }
+                }
+            });
+            following.insert(target, (resource, task));
+        }
+        tokio::select! {
+            // The registry is there as long as this is.
+            _ = catalog.changed() => {}
+            () = shared.restaged.notified() => {}
+        }
+    }
+}
+
+/// A kind, as it is served.
+fn served<'c>(catalog: &'c Catalog, target: &Target) -> Option<&'c Arc<Served>> {
+    catalog.served().find(|served| *served.api_version == *target.api_version && *served.kind == *target.kind)
 }
 
 fn lease_changed(shared: &Shared, update: Update<'_>) {
@@ -190,6 +305,12 @@ fn node_changed(shared: &Shared, update: Update<'_>) {
 }
 
 impl State {
+    /// Puts a stage in the place of the one of this name, or removes that; returns the kinds that have other
+    /// stages now.
+    pub(crate) fn set_stage(&mut self, name: &str, stage: Option<Stage>) -> Vec<Target> {
+        self.staged.set(name, stage)
+    }
+
     fn play(&mut self, name: Text, node: &Map) {
         let view = v1::Node::of(node);
         let addresses = view.status().addresses();
@@ -207,7 +328,8 @@ impl State {
         for (namespace, pod) in self.elsewhere.remove(&name).unwrap_or_default() {
             self.schedule.add(Key::Pod(namespace, pod));
         }
-        if is_new || node_status::needs_status(node) || node_status::is_tainted(node) {
+        let is_staged = self.staged.has("v1", "Node");
+        if is_new || is_staged || node_status::needs_status(node) || node_status::is_tainted(node) {
             self.schedule.add(Key::Node(name));
         }
     }
@@ -247,6 +369,9 @@ struct Worker {
     client: Client,
     shared: Arc<Shared>,
     options: Options,
+    recorder: Recorder,
+    /// Changes objects that are neither pods nor nodes.
+    others: Client,
 }
 
 async fn work(worker: Arc<Worker>) {
@@ -295,15 +420,82 @@ impl Worker {
         let outcome = match key {
             Key::Node(name) => self.look_at_node(name).await,
             Key::Pod(namespace, name) => self.look_at_pod(namespace, name).await,
+            Key::Other(other) => self.look_at_other(other).await,
         };
         match outcome {
-            Err(error) if error.reason == Reason::NotFound => Ok(None),
+            Err(error) if error.reason == Reason::NotFound => {
+                self.shared.lock().staged.forget(key);
+                Ok(None)
+            }
             outcome => outcome,
         }
     }
 
+    /// Brings an object that lives by stages to the next one.
+    async fn stage(
+        &self,
+        key: &Key,
+        target: &Target,
+        address: Address<'_>,
+        node: &str,
+        object: &Value,
+    ) -> Result<Option<Duration>, Status> {
+        let turn = self.shared.lock().staged.turn(key, target, object, Instant::now());
+        match turn {
+            Turn::Rest => Ok(None),
+            Turn::Wait(left) => Ok(Some(left)),
+            Turn::Apply(stage) => {
+                let Self { recorder, shared, .. } = self;
+                let client = if matches!(key, Key::Other(_)) { &self.others } else { &self.client };
+                let applying = Applying { client, recorder, shared, target, address, node };
+                applying.apply(&stage, object).await
+            }
+        }
+    }
+
+    async fn look_at_other(&self, other: &OtherKey) -> Result<Option<Duration>, Status> {
+        let catalog = self.client.registry().catalog();
+        let Some(served) = served(&catalog, &other.target) else { return Ok(None) };
+        let address = Address {
+            group: &served.group,
+            version: &served.version,
+            resource: &served.resource,
+            subresource: "",
+            namespace: &other.namespace,
+            name: &other.name,
+        };
+        let object = self.client.get(address).await?;
+        self.stage(&Key::Other(other.clone()), &other.target, address, "", &object).await
+    }
+
+    /// Brings a node that lives by stages to the next one, and keeps its Lease.
+    async fn stage_node(&self, name: &str) -> Result<Option<Duration>, Status> {
+        let address = Address::core("nodes", "").named(name);
+        let node = self.client.get(address).await?;
+        let key = Key::Node(name.into());
+        let wait = self.stage(&key, &stage_objects::nodes(), address, name, &node).await?;
+        if node.as_map().is_some_and(|node| !node_status::needs_status(node)) {
+            self.client.modify(address, node_status::untaint).await?;
+        }
+        let now = Instant::now();
+        let renewed = self.shared.lock().renewed.get(name).copied();
+        let due = renewed.map_or(now, |renewed| renewed + heartbeat::RENEWAL.mul_f64(0.8));
+        let lease = match due.checked_duration_since(now).filter(|left| !left.is_zero()) {
+            Some(left) => left,
+            None if heartbeat::renew(&self.client, name).await => {
+                self.shared.lock().renewed.insert(name.into(), now);
+                heartbeat::RENEWAL.mul_f64(0.8)
+            }
+            None => RETRY,
+        };
+        Ok(Some(wait.map_or(lease, |wait| wait.min(lease))))
+    }
+
     async fn look_at_node(&self, name: &str) -> Result<Option<Duration>, Status> {
         let Some(Node { address, .. }) = self.shared.lock().nodes.get(name).copied() else { return Ok(None) };
+        if self.shared.lock().staged.has("v1", "Node") {
+            return self.stage_node(name).await;
+        }
         let place = Address::core("nodes", "").named(name);
         let set = |node: &mut Map| {
             if node_status::needs_status(node) {
@@ -320,6 +512,15 @@ impl Worker {
     async fn look_at_pod(&self, namespace: &str, name: &str) -> Result<Option<Duration>, Status> {
         let address = Address::core("pods", namespace).named(name);
         let object = self.client.get(address).await?;
+        if self.shared.lock().staged.has("v1", "Pod") {
+            let node = object.get("spec").and_then(|spec| spec.get("nodeName")).and_then(Value::as_str);
+            let node = node.unwrap_or_default();
+            if !self.shared.lock().nodes.contains_key(node) {
+                return Ok(None);
+            }
+            let key = Key::Pod(namespace.into(), name.into());
+            return self.stage(&key, &stage_objects::pods(), address, node, &object).await;
+        }
         let Value::Map(mut pod) = object else { return Ok(None) };
         let view = v1::Pod::of(&pod);
         let uid = view.metadata().uid().to_owned();

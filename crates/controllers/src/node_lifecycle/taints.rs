@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::objects::edit;
-use crate::taints::NO_EXECUTE;
+use crate::workloads::node_fit::NO_EXECUTE;
 use object::time::Time;
 use object::{List, Map, Value};
 use schema::view::View as _;

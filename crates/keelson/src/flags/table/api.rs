@@ -178,7 +178,8 @@ pub(super) const FLAGS: &[Flag] = &[
                persistentvolume-attach-detach-controller, persistentvolume-binder-controller, \
                persistentvolume-expander-controller, persistentvolume-protection-controller, \
                persistentvolumeclaim-protection-controller, pod-garbage-collector-controller, \
-               replicaset-controller, replicationcontroller-controller, resourcequota-controller, \
+               replicaset-controller, replicationcontroller-controller, resourceclaim-controller, \
+               resourcequota-controller, \
                root-ca-certificate-publisher-controller, service-cidr-controller, serviceaccount-controller, \
                serviceaccount-token-controller, statefulset-controller, taint-eviction-controller, \
                token-cleaner-controller, ttl-after-finished-controller and \
@@ -186,7 +187,7 @@ pub(super) const FLAGS: &[Flag] = &[
                (cronjob, daemonset, deployment, disruption, endpoints, endpointslice, endpointslice-mirroring, \
                ephemeral-volume, horizontalpodautoscaling, job, node-lifecycle, persistentvolume-attach-detach, \
                persistentvolume-binder, persistentvolume-expander, pod-garbage-collector, replicaset, \
-               replicationcontroller, statefulset, taint-eviction) run over etcd only if they are named, and \
+               replicationcontroller, resource-claim-controller, statefulset, taint-eviction) run over etcd only if they are named, and \
                never while a stock controller manager holds its lease.",
         effect: Effect::Set(|options, value| {
             options.controllers.add(value).map_err(|error| error.to_string())
