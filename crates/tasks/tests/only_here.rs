@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates that are no part of the server.
-const OTHERS: &[&str] = &["tasks", "bench", "clients", "testkit", "xtask"];
+const OTHERS: &[&str] = &["tasks", "bench", "clients", "keelson-test", "testkit", "xtask"];
 /// Threads that live as long as what waits for them, and the thread of etcd's runtime, which does nothing but
 /// poll tasks.
 const SCOPED: &[&str] = &["pki/src/file.rs", "store/src/embedded/ahead.rs", "store/src/etcd.rs"];
