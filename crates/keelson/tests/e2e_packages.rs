@@ -72,3 +72,8 @@ fn go_suite_runs_unchanged() {
             .env("KEELSON_CONTROLLERS", controllers));
     }
 }
+
+#[test]
+fn python_gives_each_test_a_cluster_of_its_own() {
+    pytest("tests/test_fixtures.py");
+}
