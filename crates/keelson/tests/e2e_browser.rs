@@ -22,18 +22,22 @@ fn binary() -> PathBuf {
     testkit::server_binary(env!("CARGO_BIN_EXE_keelson"))
 }
 
-/// A page that opens a WebSocket and tells of everything that happens to it.
+/// A page that opens a WebSocket and tells of everything that happens to it. The server asks for client
+/// certificates: Chromium opens a WebSocket only if an ordinary request has settled before that there is none.
 fn page(server: &Server) -> String {
     let address = server.url().trim_start_matches("https://");
     let token = URL_SAFE_NO_PAD.encode(server.token());
     format!(
         r#"<!doctype html><script>
         const tell = what => fetch("/told", {{method: "POST", body: JSON.stringify(what)}});
-        const socket = new WebSocket("wss://{address}{CONFIG_MAPS}?watch=true&resourceVersion=0",
-            ["base64url.bearer.authorization.k8s.io.{token}", "base64.binary.k8s.io"]);
-        socket.onopen = () => tell({{opened: socket.protocol}});
-        socket.onmessage = event => tell({{message: JSON.parse(event.data)}});
-        socket.onclose = event => tell({{closed: event.code}});
+        const watch = () => {{
+            const socket = new WebSocket("wss://{address}{CONFIG_MAPS}?watch=true&resourceVersion=0",
+                ["base64url.bearer.authorization.k8s.io.{token}", "base64.binary.k8s.io"]);
+            socket.onopen = () => tell({{opened: socket.protocol}});
+            socket.onmessage = event => tell({{message: JSON.parse(event.data)}});
+            socket.onclose = event => tell({{closed: event.code}});
+        }};
+        fetch("https://{address}/version", {{mode: "no-cors"}}).then(watch);
         </script>"#
     )
 }
