@@ -23,7 +23,8 @@ fn binary() -> PathBuf {
 }
 
 /// A page that opens a WebSocket and tells of everything that happens to it. The server asks for client
-/// certificates: Chromium opens a WebSocket only if an ordinary request has settled before that there is none.
+/// certificates: Chromium opens a WebSocket only if an ordinary request has settled before that there is
+/// none.
 fn page(server: &Server) -> String {
     let address = server.url().trim_start_matches("https://");
     let token = URL_SAFE_NO_PAD.encode(server.token());

@@ -2,8 +2,8 @@
 //!
 //! `keelson record` ([`record`]) is a proxy in front of any server of this API. It speaks for its clients
 //! with the credentials of a kubeconfig, and writes each request with its answer to a file, one line of JSON
-//! each ([`mod@file`]). `keelson replay` ([`replay`]) sends the requests of such a file to another server, and
-//! compares the answers.
+//! each ([`mod@file`]). `keelson replay` ([`replay`]) sends the requests of such a file to another server,
+//! and compares the answers.
 //!
 //! 1. **No secret is written.** Credentials are in no line; the values of Secrets and tokens are replaced by
 //!    placeholders, the same value by the same one (`mask`).
