@@ -2,23 +2,16 @@
 
 use crate::{
     CacheOptions, Encodings, Error, Resource, Spec,
-    apply::Applier,
     follow::{self, Command},
     load,
-    memory::Budgets,
-    open::Rounds,
-    progress::Progress,
     resource::Core,
 };
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, PoisonError, RwLock, atomic::Ordering},
 };
 use store::{Health, Revision, Store};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 /// The resource types that are served, by the prefixes of their keys.
 pub(crate) type Routes = RwLock<HashMap<String, Arc<Resource>>>;
@@ -54,19 +47,7 @@ impl Cache {
         let loaded = load::everything(store.clone(), by_prefix.into_values().collect()).await?;
         let revision = loaded.revision;
         let logs = load::history(&store, &loaded, &options).await;
-        let core = Arc::new(Core {
-            progress: Progress::new(lineage, revision),
-            encodings: Encodings::new(options.encodings),
-            budgets: Budgets::new(&options),
-            log_bytes: AtomicUsize::new(0),
-            superseded_bytes: AtomicU64::new(0),
-            applier: Applier::default(),
-            unavailable: Rounds::default(),
-            lagging: Notify::new(),
-            broken: Notify::new(),
-            options,
-            store,
-        });
+        let core = Arc::new(Core::new(store, lineage, revision, options));
         let resources = loaded.views.into_iter().zip(logs).map(|((spec, view), log)| {
             let resource = Resource::new(spec.clone(), core.clone(), view, log);
             (spec.prefix().to_owned(), Arc::new(resource))

@@ -6,28 +6,17 @@
 //! 3. The history of such a cache starts at its first revision.
 
 use crate::{
-    Cache, CacheOptions, Encodings, Entry, Error, Resource, Spec,
-    apply::Applier,
+    Cache, CacheOptions, Entry, Error, Resource, Spec,
     log::{KeyState, Log},
-    memory::Budgets,
-    open::Rounds,
-    progress::Progress,
     resource::Core,
     tree::Sort,
     view::View,
 };
-use std::{
-    ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize},
-    },
-};
+use std::{ops::ControlFlow, sync::Arc};
 use store::{
     Head, Key, Revision, Store, Unavailable, Unreadable, Value, Visitor,
     memory::{Base, Memory, MemoryOptions},
 };
-use tokio::sync::Notify;
 
 /// The objects of all types of a cache at one revision.
 pub struct Snapshot {
@@ -187,19 +176,8 @@ impl Cache {
     /// since. Needs a runtime, on which its task runs.
     pub fn over(snapshot: &Snapshot, store: Arc<dyn Store>, options: CacheOptions) -> Self {
         let revision = store.known_revision();
-        let core = Arc::new(Core {
-            progress: Progress::new(store.lineage(), revision),
-            encodings: Encodings::new(options.encodings),
-            budgets: Budgets::new(&options),
-            log_bytes: AtomicUsize::new(0),
-            superseded_bytes: AtomicU64::new(0),
-            applier: Applier::default(),
-            unavailable: Rounds::default(),
-            lagging: Notify::new(),
-            broken: Notify::new(),
-            options,
-            store,
-        });
+        let lineage = store.lineage();
+        let core = Arc::new(Core::new(store, lineage, revision, options));
         let resources = snapshot.types.iter().map(|TypeSnapshot { spec, view }| {
             let log = Log::new(revision);
             let resource = Resource::shared(spec.clone(), core.clone(), view.as_first(revision), log);

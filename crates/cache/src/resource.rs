@@ -52,6 +52,28 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// What the types of a cache share at first, when it has the state of `revision`.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        lineage: u64,
+        revision: Revision,
+        options: CacheOptions,
+    ) -> Self {
+        Self {
+            progress: Progress::new(lineage, revision),
+            encodings: Encodings::new(options.encodings),
+            budgets: Budgets::new(&options),
+            log_bytes: AtomicUsize::new(0),
+            superseded_bytes: AtomicU64::new(0),
+            applier: Applier::default(),
+            unavailable: Rounds::default(),
+            lagging: Notify::new(),
+            broken: Notify::new(),
+            options,
+            store,
+        }
+    }
+
     /// Waits until a revision that was committed is announced, or the store has begun a later lineage.
     pub(crate) async fn reach(&self, lineage: u64, revision: Revision) -> Result<(), Error> {
         if !self.progress.has_reached(lineage, revision) {
